@@ -15,10 +15,10 @@ import pytest
 import metier
 from metier.cli.commands import COMMANDS
 from metier.cli.parser import parser_of
-from metier.cli.request_view import RequestView
 from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.verification import FaultKind
+from metier.hub.request_view import RequestView
 from metier.scan.finding import Finding
 from metier.scan.scanner import ScanReport
 from metier.store import AccessToken, Approval, ApprovalRequest, Block, Person, Proposal, Version

@@ -13,7 +13,8 @@ from metier.cli.identity import acting
 from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approvals.status import approval_status, is_expired, timestamp
+from metier.guard.approvals.decisions import people_who_agreed
+from metier.guard.approvals.status import state_of, timestamp
 from metier.guard.policy.durations import seconds_of
 from metier.guard.remedies import tenant_option
 from metier.skill.untrusted_text import shown
@@ -96,10 +97,10 @@ def _list(options: Namespace, scope: TenantScope, person: Person, effective: Eff
     now = timestamp(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
     given = scope.approvals.all()
-    counting = [one for one in given if _state(one, now) in ("counts", "denied")]
+    counting = [one for one in given if state_of(one, now) in ("counts", "denied")]
     listed = given if options.all else counting
     if options.json:
-        approvals = [{**asdict(one), "state": _state(one, now)} for one in listed]
+        approvals = [{**asdict(one), "state": state_of(one, now)} for one in listed]
         print_json({"requests": requests, "approvals": approvals})
         return
     style = Style(sys.stdout)
@@ -134,7 +135,7 @@ def _status(scope: TenantScope, one: ApprovalRequest, effective: EffectivePolicy
     quorum = effective.approval.quorum
     if one.status != "pending" or quorum == 1:
         return one.status
-    return f"{len(_agreed(scope, one, quorum, now))} of {quorum} agreed"
+    return f"{len(people_who_agreed(scope, one, quorum, now))} of {quorum} agreed"
 
 
 def _capabilities(one: ApprovalRequest, *, is_known: bool) -> str:
@@ -145,7 +146,7 @@ def _capabilities(one: ApprovalRequest, *, is_known: bool) -> str:
 def _row(style: Style, one: Approval, now: str) -> tuple[str, ...]:
     granted = "nothing" if one.decision == "denied" else ", ".join((*one.grants, *one.tools)) or "to be used"
     until = style.when(one.expires_at) if one.expires_at else "never"
-    about = (one.id, one.skill, _state(one, now), _short(one.digest), _where(one), one.decided_by)
+    about = (one.id, one.skill, state_of(one, now), _short(one.digest), _where(one), one.decided_by)
     return *about, until, granted, " ".join(one.reason.split()) or "-"
 
 
@@ -157,29 +158,16 @@ def _where(about: ApprovalRequest | Approval) -> str:
     return ", ".join(part for part in (about.layer, about.environment) if part) or "anywhere"
 
 
-def _state(one: Approval, now: str) -> str:
-    if one.revoked_at:
-        return "revoked"
-    if one.decision == "denied":
-        return "denied"
-    return "expired" if is_expired(one, now) else "counts"
-
-
-def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> list[str]:
-    given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
-    found = approval_status(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
-    return sorted(found.approvers)
-
-
 def _show(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
-    from metier.cli.request_view import print_request_view, request_view_of
+    from metier.cli.request_view import print_request_view
     from metier.guard.approvals.decisions import reason_against_deciding
+    from metier.hub.request_view import request_view_of
 
     asked = _find_request(scope, options.id)
     view = request_view_of(scope, asked, effective.scan.packs)
     now = timestamp(time.time())
     terms = effective.approval
-    agreed = _agreed(scope, asked, terms.quorum, now)
+    agreed = people_who_agreed(scope, asked, terms.quorum, now)
     why_not = reason_against_deciding(effective, person, asked)
     if options.json:
         who = {"approvers": terms.approvers, "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
@@ -190,7 +178,7 @@ def _show(options: Namespace, scope: TenantScope, person: Person, effective: Eff
     print()
     for one in view.approvals:
         said = f"{Style.text(one.decided_by)}  {style.when(one.decided_at)}  {Style.text(one.reason)}"
-        print(f"{one.id}  {style.outcome(_state(one, now))}  {said}")
+        print(f"{one.id}  {style.outcome(state_of(one, now))}  {said}")
     if asked.status == "pending" and asked.id:
         if terms.quorum > 1:
             print(f"{len(agreed)} of {terms.quorum} agreed: {Style.text(', '.join(agreed)) or 'nobody yet'}")
@@ -251,7 +239,7 @@ def _grant(options: Namespace, scope: TenantScope, person: Person, effective: Ef
     print(f"  {given.digest}. `{revoke}` takes it back.")
     if asked is not None and asked.status == "pending":
         quorum = effective.approval.quorum
-        agreed = _agreed(scope, asked, quorum, timestamp(time.time()))
+        agreed = people_who_agreed(scope, asked, quorum, timestamp(time.time()))
         rest = ", ".join(name for name in asked.capabilities if name not in given.grants)
         if len(agreed) < quorum:
             print(style.warn(f"  Not yet: {len(agreed)} of {quorum} people agreed."))

@@ -17,7 +17,7 @@ from metier.hints import for_person
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from metier import Library
     from metier.guard.explanation import Explanation
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from metier.guard.policy.file import PolicyProblem
     from metier.skill.listing import ListingRule
 
-_APPROVAL = "skill-policy.require-approval-for"
 _WOULD = {"allow": "be allowed", "ask": "have to be asked about", "deny": "be denied"}
 
 
@@ -96,6 +95,7 @@ def _test(options: Namespace) -> int:
 def _check(options: Namespace) -> int:
     from metier.guard.policy.files import Policies
     from metier.guard.policy.reader import read_policy, unreadable
+    from metier.guard.policy.summary import problems_of_packs
 
     style = Style(sys.stdout)
     if options.files:
@@ -111,7 +111,7 @@ def _check(options: Namespace) -> int:
         files, ignored = list(effective.files), effective.ignored
     problems = [problem for file in files for problem in file.problems]
     if not options.files:
-        problems += _problems_of_packs(effective)
+        problems += problems_of_packs(effective)
     errors = sum(problem.severity == "error" for problem in problems)
     if options.json:
         print_json(
@@ -132,20 +132,6 @@ def _check(options: Namespace) -> int:
     return PROBLEMS if errors else FINE
 
 
-def _problems_of_packs(effective: EffectivePolicy) -> Iterator[PolicyProblem]:
-    """The packs of rules that are not there, or are not those that the policy pins."""
-    from metier.errors import RulesInvalid
-    from metier.guard.policy.file import PolicyProblem
-
-    origin = effective.origin("scan.packs")
-    for pack in effective.scan.packs:
-        try:
-            pack.files()
-        except RulesInvalid as error:
-            if origin is not None:
-                yield PolicyProblem(origin=origin, severity="error", message=error.message, hint=error.hint or "")
-
-
 def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
     for problem in problems:
         place = f"{Style.text(problem.path, 4_096)}:{problem.line}"
@@ -156,6 +142,7 @@ def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
 def _show(options: Namespace) -> None:
     from metier.guard.policy.files import Policies
     from metier.guard.policy.schema import KEYS
+    from metier.guard.policy.summary import summarise, value_of
 
     effective = Policies.discover().current()
     keys = [key for key in KEYS if options.key is None or key == options.key or key.startswith(f"{options.key}.")]
@@ -164,23 +151,7 @@ def _show(options: Namespace) -> None:
             f"There is no key {shown(options.key)!r}.", hint="`metier policy show` without a key lists them all."
         )
     if options.json:
-        print_json(
-            {
-                "digest": effective.digest,
-                "files": [
-                    {"layer": file.layer, "path": file.path, "digest": file.digest, "is_broken": file.is_broken}
-                    for file in effective.files
-                ],
-                "values": {
-                    key: {
-                        "value": value_of(effective, key),
-                        "set_by": [str(one) for one in effective.origins.get(key, ())],
-                    }
-                    for key in keys
-                },
-                "problems": [problem.as_dict() for problem in (*effective.problems, *effective.ignored)],
-            }
-        )
+        print_json(summarise(effective, keys))
         return
     style = Style(sys.stdout)
     rows = [[key, ", ".join(_near(effective, key)) or "default", _words(value_of(effective, key))] for key in keys]
@@ -189,18 +160,6 @@ def _show(options: Namespace) -> None:
     if problems:
         print()
         _print_problems(style, problems)
-
-
-def value_of(effective: EffectivePolicy, key: str) -> object:
-    """Return the effective value of a key, as JSON has it."""
-    from metier.guard.policy.schema import KEYS
-
-    if key == _APPROVAL and effective.required_of_plugins.keys() != effective.required.keys():
-        return {"all layers": sorted(effective.required), "plugin": sorted(effective.required_of_plugins)}
-    if key in ("tools.network", "tools.write"):
-        return list(effective.network_tools if key == "tools.network" else effective.write_tools)
-    value = effective.values.get(key, KEYS[key].default)
-    return None if value is None else KEYS[key].type.shown(value)
 
 
 def _near(effective: EffectivePolicy, key: str) -> list[str]:
@@ -225,7 +184,8 @@ def _words(value: Any) -> str:
 
 def _explain(options: Namespace) -> int:
     from metier.cli.explain import read_arguments
-    from metier.cli.policy_cases import PolicyQuestion, ask
+    from metier.cli.policy_cases import ask
+    from metier.guard.policy_question import PolicyQuestion
 
     names = ("point", "tool", "script", "source", "by", "agent", "tenant", "environment")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}

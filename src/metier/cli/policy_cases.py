@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import Namespace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, replace
 from metier.cli.exit_codes import FINE, PROBLEMS
@@ -15,13 +14,12 @@ from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
-from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
-from metier.guard import Action, Actor, Guard, MemoryLog, Subject
-from metier.guard.decision import declared_ceiling
-from metier.guard.explanation import explain, run_of_call
+from metier.errors import MetierError, PolicyInvalid, SkillNotFound
+from metier.guard import Guard, MemoryLog, Subject
 from metier.guard.policy.reader import read_regular_file
-from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
+from metier.guard.policy.rules import EFFECTS
 from metier.guard.policy.yaml_tree import read_tree
+from metier.guard.policy_question import PolicyQuestion, answer, point_of
 from metier.session.active_skills import subject_of
 from metier.skill.names import is_taken_for
 from metier.skill.untrusted_text import shown
@@ -30,40 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier import Library
-    from metier.guard.decision import Ceiling, Point
     from metier.guard.explanation import Explanation
     from metier.guard.policy.yaml_tree import Node
     from metier.library import Entry
 
 
-_INSIDE = {point: alias for alias, point in ALIASES.items()}
 _BRINGING = ("install", "update", "publish", "propose", "deploy")
 """Points at which a skill need not be here yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyQuestion:
-    """A question to policy: an action of a caller, with a skill or without."""
-
-    skill: str = ""
-    point: str = ""
-    """Empty: the point that follows from the rest."""
-    tool: str = ""
-    arguments: dict[str, Any] | None = None
-    command: str | None = None
-    script: str = ""
-    source: str = ""
-    by: str = "model"
-    agent: str | None = None
-    tenant: str | None = None
-    environment: str | None = None
-    layer: str = ""
-    """The layer of a skill that is not here."""
-
-
 def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[str, Explanation]:
     """Describe a question and answer it; asks nobody and records nothing."""
-    point = _point_of(question)
+    point = point_of(question)
     subject: Subject | None = None
     entry: Entry | None = None
     rivals: frozenset[str] = frozenset()
@@ -77,53 +53,15 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
             subject = subject_of(entry, library.digest(entry))
         same = [one for one in library.entries(all=True) if is_taken_for(subject.name, one.name) and one is not entry]
         rivals = frozenset(one.layer for one in same)
-    elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
-        raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
-    guard = Guard(audit=MemoryLog())
-    tool, arguments = (
-        tool_call(question.tool, question.arguments, question.command) if point == "tool-call" else ("", {})
-    )
-    ceilings: tuple[Ceiling, ...] = ()
-    if entry is not None and subject is not None and point == "tool-call":
-        enforcement = guard.enforcement_of(entry.place, entry.folder)
-        ceilings = (declared_ceiling(entry.skill, entry, enforcement, digest=subject.digest),)
-    action = Action(
-        point=cast("Point", _INSIDE.get(point, point)),
-        skill=subject,
-        tool=tool,
-        arguments=arguments,
-        ceilings=ceilings,
-        by=cast("Literal['model', 'user', 'host']", question.by),
+    tool = tool_call(question.tool, question.arguments, question.command)[0] if point == "tool-call" else ""
+    return answer(
+        Guard(audit=MemoryLog()),
+        question,
+        subject,
         rivals=rivals,
-        source=question.source,
         workspace=os.path.abspath("."),
-        command=question.script if point in ("script-run", "hook-run", "inject") else "",
-        path=question.script,
         is_control=tool in CONTROL_TOOLS,
     )
-    actor = Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
-    found = explain(guard, action, actor)
-    if (run := run_of_call(action)) is not None:
-        found = explain(guard, run, actor).before(found)
-    if point == "script-run":
-        # Nothing of a skill is run before it was loaded.
-        found = explain(guard, replace(action, point="load", command="", path=""), actor).before(found)
-    return _describe(point, action, subject), found
-
-
-def _point_of(question: PolicyQuestion) -> str:
-    if question.point:
-        point = ALIASES.get(question.point, question.point)
-        if point not in POINTS:
-            raise InvalidArgument(
-                f"There is no point of decision {shown(question.point)!r}.", hint=f"Points are {', '.join(POINTS)}."
-            )
-        return point
-    if question.tool or question.command is not None:
-        return "tool-call"
-    if question.script:
-        return "script-run"
-    return "install" if question.source else "activate"
 
 
 def _entry(library: Library, question: PolicyQuestion, point: str) -> Entry | None:
@@ -135,18 +73,6 @@ def _entry(library: Library, question: PolicyQuestion, point: str) -> Entry | No
         if point in _BRINGING:
             return None
         raise
-
-
-def _describe(point: str, action: Action, subject: Subject | None) -> str:
-    parts = [point]
-    if subject is not None:
-        where = f" ({subject.layer})" if subject.layer else ""
-        parts.append(f"{subject.ref}{where}")
-    if action.tool:
-        command = action.arguments.get("command") if len(action.arguments) == 1 else None
-        parts.append(f"{action.tool} {command if isinstance(command, str) else json.dumps(dict(action.arguments))}")
-    parts += [one for one in (action.path, f"from {action.source}" if action.source else "") if one]
-    return " · ".join(parts)
 
 
 _TEXTS = (*("skill", "point", "tool", "command", "script", "source", "by", "agent", "tenant", "environment", "layer"),)

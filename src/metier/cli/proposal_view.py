@@ -1,4 +1,4 @@
-"""The view of a proposal for its reviewers: new capabilities first, then reasons, findings and the diff."""
+"""The view of a proposal on a terminal: new capabilities first, then reasons, findings and the diff."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import metier
 from metier.cli.improvement_view import find_improvement, print_improvement
 from metier.cli.output import Style, plural, print_json
 from metier.guard.remedies import tenant_option
-from metier.hub.feedback import describe_feedback
 from metier.hub.proposal_page import page_of, shown_lines
-from metier.hub.review import is_author, may_review
-from metier.hub.review_base import review_base_of
-from metier.hub.skill_files import package_of
-from metier.hub.skill_location import location_at, subject_in
-from metier.scan import scan
+from metier.hub.proposal_view import proposal_view_of
+from metier.hub.review import is_author
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
@@ -33,44 +29,24 @@ _LONG = 400
 
 def print_proposal(options: Namespace, scope: TenantScope, person: Person, proposal: Proposal) -> None:
     """Print all of it; without `--full`, so much of findings and diff as one reads."""
-    files = scope.revisions.files(proposal.proposed_digest)
-    governance = metier.Guard().governance
-    report = scan(package_of(files), packs=governance.effective.scan.packs)
-    basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
-    subject = subject_in(location_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
-    why_not = may_review(scope, governance, person, proposal, subject)
-    feedback = describe_feedback(scope, proposal.skill)
-    revision = scope.revisions.get(proposal.proposed_digest)
-    capabilities = revision.capabilities.get("names", ()) if revision is not None else ()
+    view = proposal_view_of(scope, metier.Guard().governance, person, proposal)
     improvement = find_improvement(scope, person, proposal)
     if options.json:
-        print_json(
-            {
-                "proposal": proposal,
-                "tests": improvement,
-                "capabilities": capabilities,
-                "compared_with": basis,
-                "note": basis.note,
-                "findings": [found.as_dict() for found in report.findings],
-                "feedback": feedback,
-                "page": str(page_of(scope, proposal)),
-                "why_not_you": why_not,
-            }
-        )
+        print_json({**view.as_dict(), "tests": improvement, "page": str(page_of(scope, proposal))})
         return
     style = Style(sys.stdout)
-    _print_reasons(style, proposal, basis, capabilities)
-    if feedback:
-        print(f"\n{style.dim('FEEDBACK ABOUT IT SO FAR')}\n  {Style.text(feedback)}")
-    _print_findings(style, report, full=options.full)
+    _print_reasons(style, proposal, view.basis, view.capabilities)
+    if view.feedback:
+        print(f"\n{style.dim('FEEDBACK ABOUT IT SO FAR')}\n  {Style.text(view.feedback)}")
+    _print_findings(style, view.report, full=options.full)
     print_improvement(style, improvement)
     _print_diff(style, proposal.diff, full=options.full)
     tenant = tenant_option(options.tenant)
     if proposal.reviewer:
         print(f"\nDecided by {Style.text(proposal.reviewer)} {style.at(proposal.decided_at)}.")
         _print_text(proposal.comment)
-    elif why_not is not None:
-        print(style.dim(f"\n{Style.text(why_not, 1_000)}"))
+    elif view.why_not is not None:
+        print(style.dim(f"\n{Style.text(view.why_not, 1_000)}"))
         if is_author(person, proposal) and proposal.status == "open":
             print(style.dim(f"`metier propose withdraw {proposal.id}{tenant}` takes it back."))
     else:

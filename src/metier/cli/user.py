@@ -12,6 +12,7 @@ from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser
+from metier.guard.approvals.people import token_state, visible_tokens
 from metier.guard.approvals.status import timestamp
 from metier.guard.remedies import tenant_option
 
@@ -120,10 +121,7 @@ def _make_token(options: Namespace, scope: TenantScope, person: Person) -> None:
 
 
 def _tokens(options: Namespace, scope: TenantScope, person: Person) -> None:
-    from metier.guard.approvals.roles import has_role, require_role
-
-    require_role(person, "viewer", "see tokens")
-    tokens = [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
+    tokens = visible_tokens(scope, person)
     if options.json:
         print_json({"tokens": [_token_shape(one) for one in tokens]})
         return
@@ -133,7 +131,7 @@ def _tokens(options: Namespace, scope: TenantScope, person: Person) -> None:
     style = Style(sys.stdout)
     rows = [
         (
-            *(one.id, one.person, _state(one), style.when(one.created_at)),
+            *(one.id, one.person, token_state(one, timestamp(time.time())), style.when(one.created_at)),
             *(style.when(one.expires_at) if one.expires_at else "never", one.label),
         )
         for one in tokens
@@ -162,10 +160,4 @@ def _shape(person: Person) -> dict[str, Any]:
 
 
 def _token_shape(token: AccessToken) -> dict[str, Any]:
-    return {**asdict(token), "state": _state(token)}
-
-
-def _state(token: AccessToken) -> str:
-    if token.revoked_at:
-        return "revoked"
-    return "expired" if token.expires_at and token.expires_at <= timestamp(time.time()) else "counts"
+    return {**asdict(token), "state": token_state(token, timestamp(time.time()))}

@@ -19,7 +19,6 @@ from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from metier.guard.approvals.pending import PendingItem
-    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, TenantScope
 
 _MAX_CURSOR = 400
@@ -42,6 +41,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from metier.guard.approvals.pending import items_for
     from metier.guard.approvals.requests import expire_requests, supersede_requests
     from metier.guard.policy.files import Policies
 
@@ -54,7 +54,7 @@ def run(options: Namespace) -> int:
         effective = Policies.discover().current()
         expire_requests(scope, effective)
         supersede_requests(scope)
-        found = _waiting(scope, person, effective)
+        found = items_for(scope, effective, person)
         told = _ToldBefore(scope, person)
         since = told.cursor if options.new else options.since or ""
         cursor = found[-1].cursor if found else since
@@ -66,16 +66,6 @@ def run(options: Namespace) -> int:
         if options.new:
             told.keep(report["cursor"])
     return code
-
-
-def _waiting(scope: TenantScope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
-    """List the pending items that a person may decide or asked for, in the order they came."""
-    from metier.guard.approvals.pending import pending_items
-    from metier.guard.approvals.roles import require_role
-
-    require_role(person, "viewer", "see what waits")
-    found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
-    return sorted(found, key=lambda one: one.cursor)
 
 
 def _report(found: list[PendingItem], cursor: str) -> dict[str, Any]:

@@ -113,7 +113,13 @@ class PolicyVersions:
             )
             self._rows.insert(_VERSIONS, added)
             self._rows.bump()
-            content = {"timestamp": now(), "event": "policy", "type": "policy.changed", "decision": "allow", "user": by}
+            content: dict[str, Any] = {
+                "timestamp": now(),
+                "event": "policy",
+                "type": "policy.changed",
+                "decision": "allow",
+                "user": by,
+            }
             content |= {**(record or {}), "reason": reason, "notes": [added.title], "new_digest": added.digest}
             self._log.append({**content, "terms": added.terms})
         return added

@@ -47,6 +47,13 @@ def _format_not_approver(effective: EffectivePolicy, person: Person) -> str:
     return f"{shown(person.name)!r} is not among those who decide about approvals: {approvers}."
 
 
+def people_who_agreed(scope: TenantScope, request: ApprovalRequest, quorum: int, now: str) -> list[str]:
+    """The people who approved a request so far."""
+    given = [one for one in scope.approvals.of(request.digest) if one.request == request.id]
+    status = approval_status(given, layer=request.layer, environment=request.environment, quorum=quorum, now=now)
+    return sorted(status.approvers)
+
+
 def grant(
     scope: TenantScope,
     effective: EffectivePolicy,

@@ -10,7 +10,7 @@ from metier._lazy import asdict, dataclass, replace
 from metier.guard.approvals.decisions import reason_against_deciding
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
 from metier.guard.approvals.requests import is_requester
-from metier.guard.approvals.roles import has_role
+from metier.guard.approvals.roles import has_role, require_role
 from metier.guard.decision import INTEGRITY
 from metier.guard.remedies import tenant_option
 
@@ -51,6 +51,13 @@ class PendingItem:
     def as_dict(self) -> dict[str, Any]:
         """The item as JSON has it."""
         return {**asdict(self), "age_seconds": self.age}
+
+
+def items_for(scope: TenantScope, effective: EffectivePolicy, person: Person) -> list[PendingItem]:
+    """The pending items that a person may decide about or made, in the order they came."""
+    require_role(person, "viewer", "see what waits")
+    found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
+    return sorted(found, key=lambda one: one.cursor)
 
 
 def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person) -> Iterator[tuple[PendingItem, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
 from metier.guard.approvals.roles import has_role, parse_role, recording_refusals, require_role
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metier.store import AccessToken, TenantScope
     from metier.store.people import PersonKind
 
+TokenState: TypeAlias = Literal["counts", "expired", "revoked"]
 _NAME = re.compile(r"\w[\w.@+\\-]{0,63}")
 _MAX_LABEL = 200
 _RESERVED = ("metier", "policy", "system")
@@ -165,6 +166,19 @@ def _hint_for_absent(scope: TenantScope, by: Person, name: str) -> str:
     return for_people(
         "`metier user list` shows who is, and `metier user add {name} --role ROLE` adds them.", name=shown(name)
     )
+
+
+def token_state(token: AccessToken, now: str) -> TokenState:
+    """The state of a token at a time."""
+    if token.revoked_at:
+        return "revoked"
+    return "expired" if token.expires_at and token.expires_at <= now else "counts"
+
+
+def visible_tokens(scope: TenantScope, person: Person) -> list[AccessToken]:
+    """The tokens that a person may see: an admin sees all, others their own."""
+    require_role(person, "viewer", "see tokens")
+    return [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
 
 
 def revoke_token(scope: TenantScope, by: Person, token: str) -> list[AccessToken]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._cache import BoundedCache
 from metier._lazy import dataclass
@@ -12,13 +12,13 @@ from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
 
     from metier.guard.policy.effective import ApprovalTerms
     from metier.store import Approval
 
     Clock: TypeAlias = Callable[[], float]
 
+ApprovalState: TypeAlias = Literal["counts", "denied", "expired", "revoked"]
 _MAX_SECONDS = 100 * 365 * 86_400
 _MAX_CACHED = 4_096
 _TICK = 0.001
@@ -75,6 +75,15 @@ def expiry(now: float, *lasting: float | None) -> str:
     if not 0 < min(limits) <= _MAX_SECONDS:
         raise InvalidArgument("It must last for some time, and at most for 100 years.", hint="Write 30d.")
     return timestamp(now + min(limits))
+
+
+def state_of(approval: Approval, now: str) -> ApprovalState:
+    """The state of an approval at a time; `counts` also where a quorum is not reached yet."""
+    if approval.revoked_at:
+        return "revoked"
+    if approval.decision == "denied":
+        return "denied"
+    return "expired" if is_expired(approval, now) else "counts"
 
 
 def is_expired(approval: Approval, now: str, since: str = "") -> bool:

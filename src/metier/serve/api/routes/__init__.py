@@ -2,18 +2,24 @@
 
 from metier.serve.api import registry
 from metier.serve.api.routes import (
+    approvals,
     contents,
     deployments,
     node_exchange,
     nodes,
     packages,
     people,
+    quarantine,
     sign_in,
+    waiting,
 )
 
 ROUTERS = (
     people.router,
     sign_in.router,
+    approvals.router,
+    waiting.router,
+    quarantine.router,
     contents.router,
     packages.router,
     deployments.router,
