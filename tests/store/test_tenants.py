@@ -55,6 +55,7 @@ class Played:
         scope.revisions.put(Revision(digest=DIGEST, skill="x", files=revision_files(FILES)), FILES)
         scope.scans.put(ScanRow(digest="d", engine="core"))
         scope.policies.keep("d", "enterprise", "/etc", "text")
+        scope.policy_versions.add("version: 1", by="ada")
         scope.audit.append({"type": "skill.activated", "session": "s"})
         scope.audit.append_all(lambda: [{"type": "skill.deactivated", "session": "s"}])
         scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
@@ -96,6 +97,9 @@ class Played:
             "scans.latest": scope.scans.latest("d"),
             "scans.severities": scope.scans.severities("d"),
             "policies.texts": scope.policies.texts("d"),
+            "policy_versions.last": scope.policy_versions.last(),
+            "policy_versions.get": scope.policy_versions.get(1),
+            "policy_versions.all": scope.policy_versions.all(),
             "audit.last": scope.audit.last(),
             "audit.walk": list(scope.audit.walk()),
             "audit.tail": scope.audit.tail(9),
@@ -143,6 +147,7 @@ class Played:
 ADDING = {
     *("approvals.request", "approvals.add", "proposals.add", "blocks.add", "installs.put", "versions.add"),
     *("people.add", "people.new_token", "people.record_token", "revisions.put", "scans.put", "policies.keep"),
+    "policy_versions.add",
     *("audit.append", "audit.append_all", "audit.keep_checkpoint"),
     *("feedback.add", "test_results.add", "usage.add"),
     *("namespaces.put", "releases.put", "deployments.put"),
