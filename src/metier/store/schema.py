@@ -108,7 +108,7 @@ TABLES = (
     TableSchema(name="generations", columns="tenant:key number:number", key=("tenant",)),
     TableSchema(
         name="idempotency",
-        columns="tenant:key person idempotency_key request status:number headers body at",
+        columns="tenant:key person idempotency_key request status:number answer at",
         key=("tenant", "person", "idempotency_key"),
     ),
     TableSchema(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from metier.store.blobs import Blobs
     from metier.store.connection_pool import Backend
     from metier.store.feedback import FeedbackTable
+    from metier.store.idempotency import IdempotencyKeys
     from metier.store.location import Kind, StoreAddress
     from metier.store.node_records import NodeRecords
     from metier.store.nodes import Nodes
@@ -289,6 +290,13 @@ class TenantScope:
         from metier.store.proposals import Proposals
 
         return Proposals(self._rows)
+
+    @cached_property
+    def idempotency(self) -> IdempotencyKeys:
+        """Requests that came under a key of their sender."""
+        from metier.store.idempotency import IdempotencyKeys
+
+        return IdempotencyKeys(self._rows)
 
     @cached_property
     def feedback(self) -> FeedbackTable:

@@ -13,6 +13,7 @@ from metier._version import __version__
 from metier.serve.api import openapi
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.entrance import Entrance
+from metier.serve.api.idempotency import Idempotency
 from metier.serve.api.limits import RequestLimits
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import answer_problems
@@ -59,6 +60,7 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     app.state.context = ServerContext(store, settings)
     answer_problems(app)
     # The last that is added comes first.
+    app.add_middleware(Idempotency, store=store)
     app.add_middleware(RequestLimits, limits=settings.limits)
     app.add_middleware(Entrance, has_tls=settings.is_secure)
     app.include_router(_health)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from metier._lazy import dataclass
 from metier.guard.approvals.roles import has_role
@@ -36,6 +37,13 @@ class Caller:
     def is_node(self) -> bool:
         """Whether it is a machine and no person."""
         return self.person.kind == "node"
+
+
+def secret_of(scope: Scope) -> str:
+    """The credential of a request before its route is known; "" for none."""
+    request = Request(scope)
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else request.cookies.get(COOKIE, "")
 
 
 def _caller(

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from metier._cache import BoundedCache
-from metier.serve.api.credentials import COOKIE
+from metier.serve.api.credentials import secret_of
 from metier.serve.api.problems import problem
 from metier.serve.http_server import Answered
 
@@ -36,7 +36,6 @@ _UPLOADS = 8
 _PATIENCE_SECONDS = 2.0
 """The longest wait for a place."""
 _MAX_BUCKETS = 10_000
-_COOKIE = re.compile(rf"(?:^|;\s*){COOKIE}=([^;]*)")
 
 
 class _Bucket:
@@ -87,10 +86,8 @@ class RateLimiter:
 
 
 def _credential(scope: Scope) -> str:
-    headers = Headers(scope=scope)
-    cookie = _COOKIE.search(headers.get("cookie", ""))
-    secret = headers.get("authorization") or (cookie[1] if cookie else "")
-    return hashlib.sha256(secret.encode("latin-1", "replace")).hexdigest() if secret else ""
+    secret = secret_of(scope)
+    return hashlib.sha256(secret.encode()).hexdigest() if secret else ""
 
 
 def _address(scope: Scope) -> str:

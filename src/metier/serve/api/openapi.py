@@ -8,10 +8,18 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from metier._version import __version__
+from metier.serve.api.idempotency import HEADER, KEY, UNSAFE
 from metier.serve.api.problems import MEDIA_TYPE, Problem
 
 PATH = "/api/v1/openapi.json"
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_IDEMPOTENCY_KEY = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": KEY},
+    "description": "A request that is sent again with the same key is done once, and answered again, for 24 hours.",
+}
 _METHODS = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 # What every request may be answered with, before its route is reached or because of its size.
 _ALWAYS = {
@@ -42,6 +50,9 @@ def generate_openapi(app: FastAPI) -> dict[str, Any]:
         for path in document["paths"].values():
             for method, operation in path.items():
                 if method in _METHODS:
+                    if method.upper() in UNSAFE:
+                        operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+                        operation["responses"].setdefault("409", {"description": "Conflict"})
                     _describe_problems(operation)
         app.openapi_schema = document
     return app.openapi_schema
