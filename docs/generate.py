@@ -20,6 +20,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server_page import roles_page
 from suite_page import suites_page
 
 import metier
@@ -631,6 +632,7 @@ PAGES = {
     "command.md": command_page,
     "rule-packs.md": rule_packs_page,
     "scan-rules.md": scan_rules_page,
+    "server-roles.md": roles_page,
     "test-suites.md": suites_page,
 }
 
