@@ -9,6 +9,7 @@ import Provider from "oidc-provider";
 const accounts = {};
 let altered = null;
 let keys = [];
+const fetches = {};
 let handle;
 
 function newKey() {
@@ -26,7 +27,7 @@ async function alter(idToken) {
   }
   // With a symmetric algorithm, the secret is what everybody knows: the modulus of the public key.
   const key = header.alg.startsWith("HS") ? Buffer.from(keys[0].n) : await importJWK(altered.key ?? keys[0], header.alg);
-  return new SignJWT(claims).setProtectedHeader(header).sign(key);
+  return new SignJWT(claims).setProtectedHeader(header).sign(key, { crit: { "urn:example": true } });
 }
 
 function begin(issuer, redirectUris) {
@@ -85,7 +86,11 @@ async function control(path, body, issuer, redirectUris) {
 }
 
 const server = createServer(async (request, response) => {
-  if (!request.url.startsWith("/test/")) return handle(request, response);
+  if (!request.url.startsWith("/test/")) {
+    fetches[request.url] = (fetches[request.url] ?? 0) + 1;
+    return handle(request, response);
+  }
+  if (request.method === "GET") return response.end(String(fetches[request.url.slice("/test/fetches".length)] ?? 0));
   const pieces = [];
   for await (const piece of request) pieces.push(piece);
   const issuer = `http://127.0.0.1:${server.address().port}`;

@@ -34,6 +34,15 @@ class ProviderProcess:
         """Let the ID tokens have other claims, where None takes one away, or another header."""
         self._tell("alter", {"claims": claims or {}, "header": header})
 
+    def alter_signed_by(self, key: Any) -> None:
+        """Let another key sign the ID tokens, under the name of the right one."""
+        self._tell("alter", {"claims": {}, "header": {}, "key": key})
+
+    def fetches(self, path: str) -> int:
+        """Return how often a file of the provider was asked for."""
+        found: int = httpx2.get(f"{self.issuer}/test/fetches{path}").json()
+        return found
+
     def honest(self) -> None:
         """Let the ID tokens be as they are."""
         self._tell("alter", None)
