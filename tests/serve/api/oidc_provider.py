@@ -18,6 +18,7 @@ from tests.npm_packages import BIN
 PAGE = "http://localhost"
 """Our server, as browsers have it."""
 CALLBACK = f"{PAGE}/api/v1/sign-in/callback"
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class ProviderProcess:
@@ -72,8 +73,17 @@ class ProviderProcess:
                     )
         raise AssertionError(f"the provider does not send the browser back: {answer.text}")
 
-    def confirm_device(self, url: str, login: str) -> None:
-        """Confirm the code of a command line, at the address that it shows."""
+    def prove_on_device(self, login: str, client: str = "metier-cli") -> dict[str, str]:
+        """The tokens that a command line gets for somebody who confirms its code."""
+        asked = {"client_id": client, "scope": "openid email groups"}
+        begun = httpx2.post(f"{self.issuer}/device/auth", data=asked).json()
+        self.confirm_device(begun["verification_uri_complete"], login)
+        form = {"client_id": client, "grant_type": DEVICE_GRANT, "device_code": begun["device_code"]}
+        answer: dict[str, str] = httpx2.post(f"{self.issuer}/token", data=form).json()
+        return {name: answer[name] for name in ("id_token", "access_token")}
+
+    def confirm_device(self, url: str, login: str, *, abort: bool = False) -> None:
+        """Confirm the code of a command line, or refuse it, at the address that it shows."""
         with httpx2.Client(follow_redirects=True) as browser:
             answer = browser.get(url)
             for _ in range(8):
@@ -83,6 +93,9 @@ class ProviderProcess:
                 fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', answer.text))
                 if fields.get("prompt") == "login":
                     fields |= {"login": login, "password": "x"}
+                if abort and fields.pop("confirm", ""):
+                    browser.post(urljoin(str(answer.url), form[1]), data={**fields, "abort": "yes"})
+                    return
                 answer = browser.post(urljoin(str(answer.url), form[1]), data=fields)
         raise AssertionError(f"the provider asks on: {answer.text}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -328,7 +329,16 @@ def test_behind_a_proxy_with_tls_cookies_travel_over_tls_alone(api: Api, setting
     asked = parse_qs(urlsplit(begun.headers["location"]).query)
     assert asked["redirect_uri"] == ["https://skills.example.com/api/v1/sign-in/callback"]
     assert asked["code_challenge_method"] == ["S256"]
-    assert "Secure" in begun.headers["set-cookie"]
+    assert begun.headers["set-cookie"].startswith("__Host-metier_sign_in=")
+    assert "Secure" in begun.headers["set-cookie"] and "Path=/;" in begun.headers["set-cookie"]
+    # Another host of the domain could have set a cookie without the prefix.
+    planted = {"Cookie": f"metier_session={api.tokens['viewer']}"}
+    assert browser.get("/api/v1/session", headers=planted).status_code == 401
+    own = {"Cookie": f"__Host-metier_session={api.tokens['viewer']}"}
+    token = browser.get("/api/v1/session", headers=own).json()["csrf_token"]
+    page = {**own, "X-CSRF-Token": token}
+    for origin, status in (("http://10.0.0.5:8400", 403), ("https://skills.example.com", 204)):
+        assert browser.delete("/api/v1/session", headers={**page, "Origin": origin}).status_code == status
 
 
 def test_the_cookie_of_an_attempt_tells_nothing(browser: TestClient) -> None:
@@ -383,6 +393,69 @@ def test_without_a_provider_there_are_tokens(api: Api) -> None:
     assert browser.get("/api/v1/sign-in").json() == {"methods": ["token"], "oidc": None}
     assert problem_of(browser.get("/api/v1/sign-in/oidc")) == (404, "no-provider")
     assert problem_of(browser.post("/api/v1/sign-in/exchange", json={"id_token": "x"})) == (404, "no-provider")
+
+
+class TestExchange:
+    """The proof of a command line, exchanged for a token."""
+
+    def test_it_is_worth_a_token_of_the_person(self, api: Api, browser: TestClient, provider: ProviderProcess) -> None:
+        answer = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada"))
+        assert answer.status_code == 201
+        found = api.store.by_token(answer.json()["token"])
+        assert found is not None and found[1].title == "user ada@example.com: reviewer"
+        [token] = [one for one in api.scope.people.tokens() if one.person == "ada@example.com"]
+        assert (token.label, token.expires_at) == ("command line", answer.json()["expires_at"])
+
+    def test_it_counts_once_however_its_signature_is_written(
+        self, browser: TestClient, provider: ProviderProcess
+    ) -> None:
+        proof = provider.prove_on_device("ada")
+        assert browser.post("/api/v1/sign-in/exchange", json=proof).status_code == 201
+        token = proof["id_token"]
+        for again in (token, f"{token}=", f"{token}==", f"{token[:-1]}{'B' if token[-1] == 'A' else 'A'}", f"{token}A"):
+            answer = browser.post("/api/v1/sign-in/exchange", json={**proof, "id_token": again})
+            assert problem_of(answer) == (403, "sign-in-refused"), again
+
+    def test_it_counts_once_for_two_who_send_it_at_once(self, browser: TestClient, provider: ProviderProcess) -> None:
+        proof = provider.prove_on_device("ada")
+        with ThreadPoolExecutor(4) as pool:
+            sent = [pool.submit(browser.post, "/api/v1/sign-in/exchange", json=proof) for _ in range(4)]
+        assert sorted(one.result().status_code for one in sent) == [201, 403, 403, 403]
+
+    def test_the_proof_of_another_program_or_of_a_browser_counts_for_nothing(
+        self, browser: TestClient, provider: ProviderProcess
+    ) -> None:
+        wrong: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            ({"aud": "metier"}, {}),
+            ({"aud": "metier", "azp": "metier-cli"}, {}),
+            ({"nonce": "of a browser"}, {}),
+            ({"exp": int(time.time()) - 90}, {}),
+            ({"iat": int(time.time()) - 720}, {}),
+            ({"iss": "https://accounts.example.com"}, {}),
+            ({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, {}),
+            ({}, {"alg": "none"}),
+            ({}, {"alg": "HS256"}),
+        ]
+        for claims, header in wrong:
+            provider.alter(claims, **header)
+            answer = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada"))
+            assert problem_of(answer) == (403, "sign-in-refused"), (claims, header)
+
+    @pytest.mark.each(
+        "token", ["x", "..", "a.b.c", "e30.e30.", "\0", "ü.ü.ü", "." * 30_000, "eyJhbGciOiJub25lIn0.e30."]
+    )
+    def test_what_is_no_token_is_refused(self, token: str, browser: TestClient) -> None:
+        answer = browser.post("/api/v1/sign-in/exchange", json={"id_token": token})
+        assert problem_of(answer) == (403, "sign-in-refused")
+
+    def test_people_leave_by_their_groups_from_command_lines_too(
+        self, api: Api, browser: TestClient, provider: ProviderProcess
+    ) -> None:
+        token = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada")).json()["token"]
+        provider.has("ada", groups=["staff"])
+        answer = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada"))
+        assert problem_of(answer) == (403, "sign-in-refused")
+        assert api.store.by_token(token) is None
 
 
 def problem_of(answer: Any) -> tuple[int, str]:

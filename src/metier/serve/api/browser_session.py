@@ -18,6 +18,8 @@ from metier.serve.api.problems import ProblemError
 from metier.serve.api.settings import ServerSettings
 
 COOKIE = "metier_session"
+ATTEMPT = "metier_sign_in"
+"""The cookie of a sign-in that is under way."""
 HEADER = "X-CSRF-Token"
 SESSION_SECONDS = 12 * 3600
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -38,8 +40,7 @@ def own_origin(request: Request, settings: ServerSettings) -> str:
 
 def require_private(request: Request, settings: ServerSettings) -> None:
     """Refuse to hand out credentials where others can read them on the way."""
-    parts = urlsplit(base_url(request, settings))
-    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+    if not settings.is_secure and not is_loopback(urlsplit(base_url(request, settings)).hostname or ""):
         raise ProblemError(
             403,
             "insecure-sign-in",
@@ -68,13 +69,23 @@ def require_own_page(request: Request, settings: ServerSettings, session: str) -
         )
 
 
-def set_session(response: Response, session: str, *, is_secure: bool) -> None:
-    """Give a browser its session."""
-    response.set_cookie(
-        COOKIE, session, max_age=SESSION_SECONDS, path="/", secure=is_secure, httponly=True, samesite="lax"
-    )
+def read_cookie(request: Request, settings: ServerSettings, name: str) -> str:
+    """The value of a cookie; "" where there is none."""
+    return request.cookies.get(_full_name(settings, name), "")
 
 
-def clear_session(response: Response, *, is_secure: bool) -> None:
-    """Take the session of a browser back."""
-    response.delete_cookie(COOKIE, path="/", secure=is_secure, httponly=True, samesite="lax")
+def set_cookie(response: Response, settings: ServerSettings, name: str, value: str, seconds: int) -> None:
+    """Give a browser a cookie that no page can read."""
+    full = _full_name(settings, name)
+    secure = settings.is_secure
+    response.set_cookie(full, value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def clear_cookie(response: Response, settings: ServerSettings, name: str) -> None:
+    """Take a cookie back."""
+    set_cookie(response, settings, name, "", 0)
+
+
+def _full_name(settings: ServerSettings, name: str) -> str:
+    """The name with the prefix by which browsers let no other host of our domain set it; it takes TLS."""
+    return f"__Host-{name}" if settings.is_secure else name

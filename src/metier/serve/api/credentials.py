@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from metier._lazy import dataclass
 from metier.guard.approvals.roles import has_role
-from metier.serve.api.browser_session import COOKIE, require_own_page
+from metier.serve.api.browser_session import COOKIE, read_cookie, require_own_page
 from metier.serve.api.context import Context
 from metier.serve.api.problems import ProblemError
 from metier.store import Person, TenantScope
@@ -43,7 +43,12 @@ def secret_of(scope: Scope) -> str:
     """The credential of a request before its route is known; "" for none."""
     request = Request(scope)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else request.cookies.get(COOKIE, "")
+    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else _cookie_of(request)
+
+
+def _cookie_of(request: Request) -> str:
+    """The session of a browser, under either name that it has."""
+    return request.cookies.get(f"__Host-{COOKIE}") or request.cookies.get(COOKIE, "")
 
 
 def _caller(
@@ -51,7 +56,9 @@ def _caller(
     context: Context,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
 ) -> Caller:
-    secret, by_cookie = (bearer.credentials, False) if bearer is not None else (request.cookies.get(COOKIE, ""), True)
+    secret, by_cookie = (
+        (bearer.credentials, False) if bearer is not None else (read_cookie(request, context.settings, COOKIE), True)
+    )
     found = context.store.by_token(secret) if secret else None
     if found is None:
         raise ProblemError(

@@ -6,6 +6,7 @@ the nonce to be right. What this process keeps of the provider is derived from i
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -27,6 +28,7 @@ SKEW_SECONDS = 60
 _TIMEOUT_SECONDS = 10
 _MAX_BYTES = 1024 * 1024
 _METADATA_SECONDS = 3600
+_RETRY_SECONDS = 2
 _KEYS_SECONDS = 600
 _FETCHES_A_MINUTE = 5
 """Fetches of the keys for tokens with an unknown one, of which anybody may send as many as they like."""
@@ -42,20 +44,21 @@ class OidcProvider:
         self._lock = threading.Lock()
         self._metadata: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, Any] | None = None
+        self._failed_at = -math.inf
         self._fetches: deque[float] = deque(maxlen=_FETCHES_A_MINUTE)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The description that the provider gives of itself."""
         with self._lock:
-            found = self._metadata
-            if found is None or time.monotonic() - found[0] > _METADATA_SECONDS:
-                found = self._metadata = (time.monotonic(), self._fetch_metadata())
-            return found[1]
+            at = time.monotonic()
+            if self._metadata is None or at - self._metadata[0] > _METADATA_SECONDS:
+                self._metadata = (at, self._fetch_metadata())
+            return self._metadata[1]
 
     def _fetch_metadata(self) -> Mapping[str, Any]:
         issuer = str(self.settings.issuer).rstrip("/")
-        found = self._get_json(issuer + _WELL_KNOWN)
+        found = self._fetch(issuer + _WELL_KNOWN)
         # Somebody else's description would have their keys in it.
         if text_at(found, "issuer").rstrip("/") != issuer:
             raise _unavailable("it calls itself another issuer")
@@ -149,7 +152,7 @@ class OidcProvider:
                 if not (is_old or (renew and may_fetch)):
                     return self._keys[1]
                 self._fetches.append(at)
-            found = self._get_json(url)
+            found = self._fetch(url)
             self._keys = (at, KeySet.import_key_set(found))  # type: ignore[arg-type]
             return self._keys[1]
 
@@ -163,6 +166,16 @@ class OidcProvider:
         if found.get("sub") != claims["sub"]:
             raise refused("the user information is about somebody else")
         return found
+
+    def _fetch(self, url: str) -> Mapping[str, Any]:
+        """A JSON object for all who wait; those who waited for one in vain do not wait for the next one, too."""
+        if time.monotonic() - self._failed_at < _RETRY_SECONDS:
+            raise _unavailable("it did not answer a moment ago")
+        try:
+            return self._get_json(url)
+        except ProblemError:
+            self._failed_at = time.monotonic()
+            raise
 
     def _get_json(self, url: str, access_token: str = "") -> Mapping[str, Any]:
         headers = {"Accept": "application/json"}

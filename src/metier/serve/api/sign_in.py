@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +13,11 @@ from metier._json_object import value_at
 from metier._lazy import asdict, dataclass
 from metier.guard.approvals.people import add_person, make_token, revoke_token
 from metier.guard.approvals.status import timestamp
-from metier.guard.audit.checkpoints import default_key_file
+from metier.guard.audit.checkpoints import default_key_path
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.audit.keys import SigningKey
 from metier.serve.api.browser_session import SESSION_SECONDS
+from metier.serve.api.context import ServerContext
 from metier.serve.api.oidc import SKEW_SECONDS, OidcProvider, refused
 from metier.serve.api.settings import OidcSettings, RoleMapping
 from metier.skill import shown
@@ -45,28 +46,28 @@ class Attempt:
         state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
         return cls(state=state, nonce=nonce, verifier=verifier, redirect_uri=redirect_uri, return_to=return_to)
 
-    def seal(self) -> str:
+    def seal(self, context: ServerContext) -> str:
         """The value of the cookie."""
-        sealed: bytes = _cipher().encrypt(json.dumps(asdict(self)).encode())
+        sealed: bytes = _cipher(context).encrypt(json.dumps(asdict(self)).encode())
         return sealed.decode()
 
     @classmethod
-    def unseal(cls, cookie: str) -> Attempt | None:
+    def unseal(cls, cookie: str, context: ServerContext) -> Attempt | None:
         """The attempt in a cookie; None for one that is not ours, or too old."""
         from cryptography.fernet import InvalidToken
 
         try:
-            return cls(**json.loads(_cipher().decrypt(cookie.encode(), ttl=ATTEMPT_SECONDS)))
+            return cls(**json.loads(_cipher(context).decrypt(cookie.encode(), ttl=ATTEMPT_SECONDS)))
         except (InvalidToken, ValueError, TypeError):
             return None
 
 
-@functools.cache
-def _cipher() -> Any:
+def _cipher(context: ServerContext) -> Any:
     """The cipher of cookies: its key follows from the key of the server, which all of its processes have."""
     from cryptography.fernet import Fernet
 
-    return Fernet(base64.urlsafe_b64encode(SigningKey.of(default_key_file()).derive("sign-in cookie")))
+    key = SigningKey.of(context.governance("").effective.audit.key or default_key_path())
+    return Fernet(base64.urlsafe_b64encode(key.derive("sign-in cookie")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +103,14 @@ def admit(store: Store, provider: OidcProvider, claims: Mapping[str, Any], *, la
 
 
 def spend(store: Store, id_token: str, claims: Mapping[str, Any]) -> None:
-    """Refuse an ID token that was used before. Its signature may be written in several ways, what is signed in one."""
-    until = timestamp(float(claims["exp"]) + 2 * SKEW_SECONDS)
+    """Refuse an ID token that was used before, or that is old.
+
+    Its signature may be written in several ways, what is signed in one.
+    """
+    now = time.time()
+    if claims["iat"] < now - ATTEMPT_SECONDS - SKEW_SECONDS:
+        raise refused("that ID token is too old")
+    until = timestamp(now + ATTEMPT_SECONDS + 3 * SKEW_SECONDS)
     if not store.of().used_once.take(id_token.rpartition(".")[0], expires_at=until):
         raise refused("that ID token was used already")
 

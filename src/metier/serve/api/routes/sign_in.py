@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -9,7 +11,17 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.guard.approvals.status import timestamp
-from metier.serve.api.browser_session import COOKIE, base_url, clear_session, csrf_token, require_private, set_session
+from metier.serve.api.browser_session import (
+    ATTEMPT,
+    COOKIE,
+    SESSION_SECONDS,
+    base_url,
+    clear_cookie,
+    csrf_token,
+    read_cookie,
+    require_private,
+    set_cookie,
+)
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.oidc import OidcProvider, refused
@@ -20,7 +32,6 @@ from metier.skill import shown
 
 router = APIRouter(prefix="/api/v1", tags=["sign-in"])
 
-_ATTEMPT = "metier_sign_in"
 _PATH = "/api/v1/sign-in"
 _CALLBACK = f"{_PATH}/callback"
 
@@ -42,7 +53,7 @@ class SignInMethods(BaseModel):
     oidc: OidcMethod | None
 
 
-class Exchange(BaseModel):
+class SignInProof(BaseModel):
     """The proof that the provider gave a command line."""
 
     model_config = ConfigDict(extra="forbid")
@@ -52,14 +63,14 @@ class Exchange(BaseModel):
     """For the claims that the provider gives only when asked."""
 
 
-class NewToken(Me):
+class SignInToken(Me):
     """A token for the person who signed in."""
 
     token: str
     expires_at: str
 
 
-class Session(Me):
+class BrowserSession(Me):
     """The caller, and what their browser has to send beside the cookie."""
 
     csrf_token: str = Field(description="Empty for a caller who is known by a header.")
@@ -96,21 +107,12 @@ def begin_sign_in(
 ) -> RedirectResponse:
     provider = _provider(context)
     require_private(request, context.settings)
-    base = base_url(request, context.settings)
-    attempt = Attempt.begin(base + _CALLBACK, return_to)
+    attempt = Attempt.begin(base_url(request, context.settings) + _CALLBACK, return_to)
     url = provider.authorization_url(
         attempt.redirect_uri, state=attempt.state, nonce=attempt.nonce, verifier=attempt.verifier
     )
-    response = RedirectResponse(url, 303, headers={"Cache-Control": "no-store"})
-    response.set_cookie(
-        _ATTEMPT,
-        attempt.seal(),
-        max_age=ATTEMPT_SECONDS,
-        path=_PATH,
-        secure=base.startswith("https:"),
-        httponly=True,
-        samesite="lax",
-    )
+    response = RedirectResponse(url, 303)
+    set_cookie(response, context.settings, ATTEMPT, attempt.seal(context), ATTEMPT_SECONDS)
     return response
 
 
@@ -139,22 +141,18 @@ def finish_sign_in(
     claims = provider.redeem(code, attempt.redirect_uri, nonce=attempt.nonce, verifier=attempt.verifier)
     signed_in = admit(context.store, provider, claims, label="browser")
     # The session that the browser had before, be it planted there or not, is worth nothing from now on.
-    before = context.store.by_token(request.cookies.get(COOKIE, ""))
+    before = context.store.by_token(read_cookie(request, context.settings, COOKIE))
     if before is not None:
         end_session(*before)
-    base = base_url(request, context.settings)
-    response = RedirectResponse(base + attempt.return_to, 303, headers={"Cache-Control": "no-store"})
-    set_session(response, signed_in.secret, is_secure=base.startswith("https:"))
-    response.delete_cookie(_ATTEMPT, path=_PATH, secure=base.startswith("https:"), httponly=True, samesite="lax")
+    response = RedirectResponse(base_url(request, context.settings) + attempt.return_to, 303)
+    set_cookie(response, context.settings, COOKIE, signed_in.secret, SESSION_SECONDS)
+    clear_cookie(response, context.settings, ATTEMPT)
     return response
 
 
 def _attempt_of(request: Request, context: ServerContext, state: str) -> Attempt:
     """The attempt that this browser began, which counts once."""
-    import hmac
-    import time
-
-    attempt = Attempt.unseal(request.cookies.get(_ATTEMPT, ""))
+    attempt = Attempt.unseal(read_cookie(request, context.settings, ATTEMPT), context)
     if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
         raise refused("this browser did not begin that sign-in, or too long ago")
     until = timestamp(time.time() + ATTEMPT_SECONDS)
@@ -169,7 +167,7 @@ def _attempt_of(request: Request, context: ServerContext, state: str) -> Attempt
     responses=documented(403, 404, 502),
     summary="Exchange an ID token of the device flow for a token",
 )
-def exchange(request: Request, response: Response, context: Context, body: Exchange) -> NewToken:
+def exchange(request: Request, context: Context, body: SignInProof) -> SignInToken:
     provider = _provider(context)
     require_private(request, context.settings)
     if not provider.settings.device_client:
@@ -177,8 +175,7 @@ def exchange(request: Request, response: Response, context: Context, body: Excha
     claims = provider.verify(body.id_token, access_token=body.access_token, client_id=provider.settings.device_client)
     spend(context.store, body.id_token, claims)
     signed_in = admit(context.store, provider, claims, label="command line")
-    response.headers["Cache-Control"] = "no-store"
-    return NewToken(
+    return SignInToken(
         **PersonAnswer.of(signed_in.person).model_dump(),
         tenant=signed_in.scope.tenant,
         token=signed_in.secret,
@@ -187,17 +184,16 @@ def exchange(request: Request, response: Response, context: Context, body: Excha
 
 
 @router.get("/session", **require("viewer"), summary="The session of a browser, and the token that protects it")
-def session(request: Request, response: Response, caller: CallerOf) -> Session:
-    response.headers["Cache-Control"] = "no-store"
-    token = csrf_token(request.cookies[COOKIE]) if caller.by_cookie else ""
-    return Session(**PersonAnswer.of(caller.person).model_dump(), tenant=caller.scope.tenant, csrf_token=token)
+def session(request: Request, context: Context, caller: CallerOf) -> BrowserSession:
+    token = csrf_token(read_cookie(request, context.settings, COOKIE)) if caller.by_cookie else ""
+    return BrowserSession(**PersonAnswer.of(caller.person).model_dump(), tenant=caller.scope.tenant, csrf_token=token)
 
 
 @router.delete("/session", **require("viewer"), status_code=204, summary="Sign out: the credential counts no longer")
-def sign_out(request: Request, context: Context, caller: CallerOf) -> Response:
+def sign_out(context: Context, caller: CallerOf) -> Response:
     end_session(caller.scope, caller.person)
     response = Response(status_code=204)
-    clear_session(response, is_secure=base_url(request, context.settings).startswith("https:"))
+    clear_cookie(response, context.settings, COOKIE)
     return response
 
 
