@@ -38,5 +38,7 @@ if TYPE_CHECKING:
     from metier.store.store import Store as Store
     from metier.store.store import TenantScope as TenantScope
     from metier.store.tier_runs import TierRun as TierRun
+    from metier.store.webhooks import Delivery as Delivery
+    from metier.store.webhooks import Webhook as Webhook
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -92,9 +92,12 @@ TABLES = (
     TableSchema(name="blocks", columns="tenant:key kind value reason by at", key=("tenant", "kind", "value")),
     TableSchema(
         name="deliveries",
-        columns="tenant:key id webhook event payload status attempts:number next_at response at number:number",
+        columns="tenant:key id webhook event payload status attempts:number next_at gives_up_at response at",
         key=("tenant", "id"),
-        indexes=(Index(name="deliveries_due", columns=("status", "next_at")),),
+        indexes=(
+            Index(name="deliveries_due", columns=("status", "next_at")),
+            Index(name="deliveries_webhook", columns=("tenant", "webhook", "at")),
+        ),
     ),
     TableSchema(
         name="deployments", columns="tenant:key name namespace version digest by reason at", key=("tenant", "name")
@@ -204,7 +207,7 @@ TABLES = (
     ),
     TableSchema(
         name="webhooks",
-        columns="tenant:key id url form events secret is_active:number by at number:number",
+        columns="tenant:key id url form events secret credential people status cursor:number by at number:number",
         key=("tenant", "id"),
     ),
     TableSchema(

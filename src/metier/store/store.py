@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from metier.store.tier_runs import TierRuns
     from metier.store.usage import UsageTable
     from metier.store.used_once import UsedOnce
+    from metier.store.webhooks import Webhooks
 
 _MAX_STATES = 1_000
 
@@ -372,6 +373,13 @@ class TenantScope:
         from metier.store.registry import Deployments
 
         return Deployments(self._rows)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Webhooks, and what is delivered to them."""
+        from metier.store.webhooks import Webhooks
+
+        return Webhooks(self._rows)
 
     @cached_property
     def audit(self) -> AuditTable:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -15,6 +16,7 @@ from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.entrance import Entrance
 from metier.serve.api.idempotency import Idempotency
 from metier.serve.api.limits import RequestLimits
+from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import answer_problems
 from metier.serve.api.routes import ROUTERS
@@ -43,7 +45,10 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        worker = DeliveryWorker(app.state.context)
+        worker.start()
         yield
+        await anyio.to_thread.run_sync(worker.stop)
         store.close()
 
     app = FastAPI(

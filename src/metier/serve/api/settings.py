@@ -84,6 +84,13 @@ class RegistrySettings(_Settings):
     """Whether it takes no credential to read it; by default only where no other machine reaches the server."""
 
 
+class WebhookSettings(_Settings):
+    """What the server sends to others."""
+
+    allow_private: bool = False
+    """Whether receivers may have private addresses, and be on this machine: whoever may add one reaches these."""
+
+
 class ServerSettings(_Settings):
     """All settings of a server."""
 
@@ -101,6 +108,7 @@ class ServerSettings(_Settings):
     limits: Limits = Limits()
     nodes: NodeSettings = NodeSettings()
     registry: RegistrySettings = RegistrySettings()
+    webhooks: WebhookSettings = WebhookSettings()
     oidc: OidcSettings | None = None
 
     @property
@@ -112,6 +120,13 @@ class ServerSettings(_Settings):
     def is_secure(self) -> bool:
         """Whether clients speak TLS, to it or to a proxy before it."""
         return self.has_tls or (self.public_url is not None and self.public_url.scheme == "https")
+
+    @property
+    def address(self) -> str:
+        """The address by which people reach it; "" where that is not known before it listens."""
+        if self.public_url is not None:
+            return str(self.public_url).rstrip("/")
+        return f"{'https' if self.has_tls else 'http'}://{authority(self.host, self.port)}" if self.port else ""
 
     @property
     def is_local(self) -> bool:

@@ -14,6 +14,7 @@ from metier.serve.api.routes import (
     quarantine,
     sign_in,
     waiting,
+    webhooks,
 )
 
 ROUTERS = (
@@ -31,5 +32,6 @@ ROUTERS = (
     # The routes of a node's own come first: `me` is no id.
     node_exchange.router,
     nodes.router,
+    webhooks.router,
 )
 """All routers, in the order of the documentation."""

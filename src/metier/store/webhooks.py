@@ -1,0 +1,186 @@
+"""Webhooks of a tenant, and the deliveries to them: each is made once, and sent by one process at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier._lazy import dataclass, field, replace
+from metier.store.rows import Table, new_id, now, require_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metier.store.connection_pool import ConnectionPool
+    from metier.store.rows import TenantRows
+
+WebhookStatus: TypeAlias = Literal["active", "paused", "gone"]
+DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
+_DUE = "SELECT tenant, id FROM deliveries WHERE status = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?"
+_TENANTS = "SELECT DISTINCT tenant FROM webhooks WHERE status = 'active'"
+_CLAIM = (
+    "UPDATE deliveries SET attempts = attempts + 1, next_at = ? "
+    "WHERE tenant = ? AND id = ? AND status = 'pending' AND attempts = ? AND next_at = ?"
+)
+_POSTPONE = (
+    "UPDATE deliveries SET next_at = ? "
+    "WHERE tenant = ? AND webhook = ? AND id <> ? AND status = 'pending' AND next_at < ?"
+)
+_PRUNE = "DELETE FROM deliveries WHERE tenant = ? AND status <> 'pending' AND at < ?"
+_PAGE = "SELECT {} FROM deliveries WHERE tenant = ? AND webhook = ?{} ORDER BY at DESC, id DESC LIMIT ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """An address of a receiver that is told of events."""
+
+    id: str = ""
+    """Set by the store."""
+    url: str
+    form: str
+    events: tuple[str, ...]
+    secret: str = field(repr=False)
+    """The key of the signatures of deliveries."""
+    credential: str = field(default="", repr=False)
+    """The token for the receiver, or the key by which the receiver signs its own requests."""
+    people: Mapping[str, str] = field(default_factory=dict)
+    """The names of people by their ids at the receiver, for decisions that are taken there."""
+    status: WebhookStatus = "active"
+    cursor: int = 0
+    """The number of the last audit record whose deliveries are made."""
+    by: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A message to a webhook, and how far it is."""
+
+    id: str = ""
+    """Set by the store."""
+    webhook: str
+    event: str
+    payload: str
+    """The message as JSON, before it has the form of the webhook."""
+    status: DeliveryStatus = "pending"
+    attempts: int = 0
+    next_at: str = ""
+    """The time of the next attempt; while one is under way, the time when it counts as lost."""
+    gives_up_at: str = ""
+    """The time after which nothing is tried any more; "" for never."""
+    response: str = ""
+    """The last answer."""
+    at: str = ""
+
+
+_WEBHOOKS = Table(name="webhooks", record=Webhook, order=("at", "number", "id"), json={"events": tuple, "people": dict})
+_DELIVERIES = Table(name="deliveries", record=Delivery, order=("at", "id"))
+
+
+class Webhooks:
+    """The webhooks of a tenant."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    def add(self, webhook: Webhook) -> Webhook:
+        """Add a webhook."""
+        require_key("address", webhook.url)
+        added = replace(webhook, id=webhook.id or new_id("w"), at=webhook.at or now())
+        self._rows.append(_WEBHOOKS, added)
+        return added
+
+    def get(self, id: str) -> Webhook | None:  # noqa: A002
+        """Return a webhook by its id."""
+        return self._rows.first(_WEBHOOKS, id=id)
+
+    def all(self) -> list[Webhook]:
+        """Return all webhooks, the oldest first."""
+        return self._rows.select(_WEBHOOKS)
+
+    def change(self, webhook: Webhook) -> bool:
+        """Replace what people may change of a webhook; False where it is gone."""
+        names = ("url", "form", "events", "secret", "credential", "people", "status")
+        row = _WEBHOOKS.to_row(webhook)
+        return self._rows.update(_WEBHOOKS, {name: row[name] for name in names}, id=webhook.id)
+
+    def remove(self, id: str) -> bool:  # noqa: A002
+        """Remove a webhook and all deliveries to it; False when there was none."""
+        with self._rows.transaction():
+            self._rows.delete(_DELIVERIES, webhook=id)
+            return self._rows.delete(_WEBHOOKS, id=id)
+
+    def advance(self, webhook: Webhook, until: int, deliveries: Sequence[Delivery] = ()) -> bool:
+        """Move the cursor to a record, and add the deliveries up to there; False where another process did so."""
+        with self._rows.transaction():
+            if not self._rows.update(_WEBHOOKS, {"cursor": until}, id=webhook.id, cursor=webhook.cursor):
+                return False
+            for one in deliveries:
+                self.add_delivery(one)
+        return True
+
+    def add_delivery(self, delivery: Delivery) -> Delivery:
+        """Add a delivery, which is due at once."""
+        moment = now()
+        added = replace(delivery, id=delivery.id or new_id("d"), at=moment, next_at=delivery.next_at or moment)
+        self._rows.insert(_DELIVERIES, added)
+        return added
+
+    def delivery(self, id: str) -> Delivery | None:  # noqa: A002
+        """Return a delivery by its id."""
+        return self._rows.first(_DELIVERIES, id=id)
+
+    def deliveries(self, webhook: str, *, before: tuple[str, str] | None = None, limit: int) -> list[Delivery]:
+        """Return deliveries to a webhook, the newest first, those before the time and id of one."""
+        columns = ", ".join(_DELIVERIES.columns)
+        sql = _PAGE.format(columns, "" if before is None else " AND (at, id) < (?, ?)")
+        return [_DELIVERIES.from_row(row) for row in self._rows.statement(sql, webhook, *(before or ()), limit)]
+
+    def has_pending(self, webhook: str) -> bool:
+        """Whether a delivery to a webhook waits or is under way."""
+        sql = "SELECT 1 FROM deliveries WHERE tenant = ? AND webhook = ? AND status = 'pending' LIMIT 1"
+        return bool(self._rows.statement(sql, webhook))
+
+    def claim(self, delivery: Delivery, lost_at: str) -> Delivery | None:
+        """Begin an attempt, alone; None where another process did, or it is done. At `lost_at` others may try again."""
+        values = (delivery.id, delivery.attempts, delivery.next_at)
+        with self._rows.transaction():
+            if not self._rows.pool.change(_CLAIM, (lost_at, self._rows.tenant, *values)):
+                return None
+        return replace(delivery, attempts=delivery.attempts + 1, next_at=lost_at)
+
+    def finish(self, claimed: Delivery, *, status: DeliveryStatus, response: str, next_at: str = "") -> bool:
+        """End an attempt; False where it counts as lost, and another one has begun."""
+        changes = {"status": status, "response": response, "next_at": next_at}
+        return self._rows.update(_DELIVERIES, changes, id=claimed.id, attempts=claimed.attempts, status="pending")
+
+    def postpone(self, delivery: Delivery, until: str) -> None:
+        """Let all other deliveries to the same webhook wait, too: its receiver fails."""
+        with self._rows.transaction():
+            self._rows.pool.change(_POSTPONE, (until, self._rows.tenant, delivery.webhook, delivery.id, until))
+
+    def replay(self, delivery: Delivery, gives_up_at: str) -> Delivery:
+        """Begin with a delivery anew, now, whatever became of it; inside of a transaction."""
+        again = replace(delivery, status="pending", attempts=0, next_at=now(), gives_up_at=gives_up_at)
+        names = ("status", "attempts", "next_at", "gives_up_at")
+        self._rows.update(_DELIVERIES, {name: getattr(again, name) for name in names}, id=delivery.id)
+        return again
+
+    def prune(self, before: str) -> None:
+        """Forget deliveries that ended, and are older than a time."""
+        with self._rows.transaction():
+            self._rows.change(_PRUNE, before)
+
+
+def tenants_with_webhooks(pool: ConnectionPool) -> list[str]:
+    """Return the tenants with a webhook that is told of events."""
+    return [tenant for (tenant,) in pool.execute(_TENANTS)]
+
+
+def tenants_of_webhook(pool: ConnectionPool, id: str) -> list[str]:  # noqa: A002
+    """Return the tenants with a webhook of an id: one, unless rows were copied."""
+    return [tenant for (tenant,) in pool.execute("SELECT tenant FROM webhooks WHERE id = ?", (id,))]
+
+
+def due_deliveries(pool: ConnectionPool, at: str, limit: int) -> list[tuple[str, str]]:
+    """Return the tenant and the id of deliveries that are due, those first that are due for longest."""
+    return [(row[0], row[1]) for row in pool.execute(_DUE, (at, limit))]
