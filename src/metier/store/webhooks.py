@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 WebhookStatus: TypeAlias = Literal["active", "paused", "gone"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
-_DUE = "SELECT tenant, id FROM deliveries WHERE status = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?"
+_DUE = (
+    "SELECT deliveries.tenant, webhook FROM deliveries "
+    "JOIN webhooks ON webhooks.tenant = deliveries.tenant AND webhooks.id = webhook AND webhooks.status = 'active' "
+    "WHERE deliveries.status = 'pending' AND next_at <= ? "
+    "GROUP BY deliveries.tenant, webhook ORDER BY min(next_at) LIMIT ?"
+)
+_NEXT = (
+    "SELECT {} FROM deliveries WHERE tenant = ? AND webhook = ? AND status = 'pending' AND next_at <= ? "
+    "ORDER BY at, id LIMIT 1"
+)
 _TENANTS = "SELECT DISTINCT tenant FROM webhooks WHERE status = 'active'"
 _CLAIM = (
     "UPDATE deliveries SET attempts = attempts + 1, next_at = ? "
@@ -140,6 +149,11 @@ class Webhooks:
         sql = "SELECT 1 FROM deliveries WHERE tenant = ? AND webhook = ? AND status = 'pending' LIMIT 1"
         return bool(self._rows.statement(sql, webhook))
 
+    def next_due(self, webhook: str, at: str) -> Delivery | None:
+        """Return the oldest delivery to a webhook that is due at a time."""
+        found = self._rows.statement(_NEXT.format(", ".join(_DELIVERIES.columns)), webhook, at)
+        return _DELIVERIES.from_row(found[0]) if found else None
+
     def claim(self, delivery: Delivery, lost_at: str) -> Delivery | None:
         """Begin an attempt, alone; None where another process did, or it is done. At `lost_at` others may try again."""
         values = (delivery.id, delivery.attempts, delivery.next_at)
@@ -181,6 +195,6 @@ def tenants_of_webhook(pool: ConnectionPool, id: str) -> list[str]:  # noqa: A00
     return [tenant for (tenant,) in pool.execute("SELECT tenant FROM webhooks WHERE id = ?", (id,))]
 
 
-def due_deliveries(pool: ConnectionPool, at: str, limit: int) -> list[tuple[str, str]]:
-    """Return the tenant and the id of deliveries that are due, those first that are due for longest."""
+def due_webhooks(pool: ConnectionPool, at: str, limit: int) -> list[tuple[str, str]]:
+    """Return the tenants and the ids of webhooks with a delivery that is due, those first that wait for longest."""
     return [(row[0], row[1]) for row in pool.execute(_DUE, (at, limit))]

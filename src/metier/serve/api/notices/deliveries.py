@@ -26,7 +26,7 @@ from metier.serve.api.notices.webhooks import new_delivery
 from metier.store import Delivery, TenantScope, Webhook
 from metier.store.audit_log import ChainedRecord
 from metier.store.rows import to_json
-from metier.store.webhooks import due_deliveries, tenants_with_webhooks
+from metier.store.webhooks import due_webhooks, tenants_with_webhooks
 
 log = logger("metier.serve")
 
@@ -34,6 +34,9 @@ _TICK_SECONDS = 0.5
 _SLOW_TICK_SECONDS = 60.0
 """The time between two looks at what no record tells of."""
 _SENDERS = 8
+_MOST_UNDER_WAY = 4 * _SENDERS
+_MOST_IN_A_ROW = 50
+"""The most deliveries to one webhook before others have their turn."""
 _CLAIM_SECONDS = 6 * SECONDS
 _DELAYS = (5, 30, 120, 600, 1_800, 3_600)
 """Seconds before each further attempt; the last one counts for all that follow."""
@@ -52,7 +55,7 @@ class DeliveryWorker:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metier-deliveries", daemon=True)
         self._senders = ThreadPoolExecutor(_SENDERS, thread_name_prefix="metier-delivery")
-        self._under_way: dict[str, Future[None]] = {}
+        self._under_way: dict[tuple[str, str], Future[None]] = {}
         self._slow_at = 0.0
 
     def start(self) -> None:
@@ -79,7 +82,8 @@ class DeliveryWorker:
     def run_once(self) -> None:
         """Make all deliveries that are needed now, and wait until those that are due were tried."""
         self.queue()
-        wait(self.send())
+        while begun := self.send():
+            wait(begun)
 
     def queue(self) -> None:
         """Make the deliveries of the records that were written since the last time."""
@@ -123,41 +127,43 @@ class DeliveryWorker:
         scope.webhooks.advance(webhook, until, made)
 
     def send(self) -> list[Future[None]]:
-        """Begin to send what is due, one delivery at a time for each webhook; returns the attempts."""
-        self._under_way = {name: one for name, one in self._under_way.items() if not one.done()}
+        """Begin to send what is due, one delivery at a time for each webhook; returns what was begun."""
+        self._under_way = {key: one for key, one in self._under_way.items() if not one.done()}
         begun: list[Future[None]] = []
-        for tenant, id in due_deliveries(self._store.pool, timestamp(self._clock()), 4 * _SENDERS):  # noqa: A001
-            scope = self._store.of(tenant)
-            delivery = scope.webhooks.delivery(id)
-            if delivery is None or delivery.webhook in self._under_way:
-                continue
-            attempt = self._senders.submit(self._attempt, scope, delivery)
-            self._under_way[delivery.webhook] = attempt
-            begun.append(attempt)
+        for key in due_webhooks(self._store.pool, timestamp(self._clock()), _MOST_UNDER_WAY):
+            if key not in self._under_way and len(self._under_way) < _MOST_UNDER_WAY:
+                self._under_way[key] = self._senders.submit(self._send_all, self._store.of(key[0]), key[1])
+                begun.append(self._under_way[key])
         return begun
 
-    def _attempt(self, scope: TenantScope, delivery: Delivery) -> None:
+    def _send_all(self, scope: TenantScope, webhook_id: str) -> None:
+        """Send what is due to one webhook, until an attempt fails."""
         try:
-            webhook = scope.webhooks.get(delivery.webhook)
-            claimed = scope.webhooks.claim(delivery, timestamp(self._clock() + _CLAIM_SECONDS))
-            if claimed is None:
-                return
-            if webhook is None or webhook.status != "active":
-                scope.webhooks.finish(claimed, status="failed", response="the webhook is not active")
-                return
-            message = message_of(scope, webhook, claimed, int(self._clock()))
-            allow_private = self._context.settings.webhooks.allow_private
-            try:
-                status = post(webhook.url, message.body, message.headers, allow_private=allow_private)
-            except DeliveryFailed as error:
-                self._note_failure(scope, webhook, claimed, str(error))
-                return
-            if 200 <= status < 300:
-                scope.webhooks.finish(claimed, status="delivered", response=str(status))
-            else:
-                self._note_failure(scope, webhook, claimed, str(status), is_gone=status == 410)
+            for _ in range(_MOST_IN_A_ROW):
+                due = scope.webhooks.next_due(webhook_id, timestamp(self._clock()))
+                if due is None or self._stopping.is_set() or not self._attempt(scope, due):
+                    return
         except Exception:
-            log.exception("a delivery failed")
+            log.exception("a webhook was not told")
+
+    def _attempt(self, scope: TenantScope, delivery: Delivery) -> bool:
+        webhook = scope.webhooks.get(delivery.webhook)
+        if webhook is None or webhook.status != "active":
+            return False
+        claimed = scope.webhooks.claim(delivery, timestamp(self._clock() + _CLAIM_SECONDS))
+        if claimed is None:
+            return False
+        message = message_of(scope, webhook, claimed, int(self._clock()))
+        allow_private = self._context.settings.webhooks.allow_private
+        try:
+            status = post(webhook.url, message.body, message.headers, allow_private=allow_private)
+        except DeliveryFailed as error:
+            self._note_failure(scope, webhook, claimed, str(error))
+            return False
+        if 200 <= status < 300:
+            return scope.webhooks.finish(claimed, status="delivered", response=str(status))
+        self._note_failure(scope, webhook, claimed, str(status), is_gone=status == 410)
+        return False
 
     def _note_failure(
         self, scope: TenantScope, webhook: Webhook, claimed: Delivery, response: str, *, is_gone: bool = False

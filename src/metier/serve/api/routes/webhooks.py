@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier._lazy import replace
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.notices import webhooks
+from metier.serve.api.notices import slack, webhooks
 from metier.serve.api.notices.events import Event
 from metier.serve.api.notices.forms import Form
 from metier.serve.api.pages import Page, PagingOf, cursor_of, page_of
@@ -59,6 +60,12 @@ class WebhookBody(BaseModel):
             is_same = (webhook.url, webhook.form) == (self.url, self.form)
             given["credential"] = webhook.credential if is_same else ""
         return replace(webhook, **{**given, "events": tuple(dict.fromkeys(self.events))})
+
+
+class SlackAnswer(BaseModel):
+    """The answer to a button in Slack."""
+
+    text: str
 
 
 class WebhookAnswer(BaseModel):
@@ -202,3 +209,44 @@ def list_deliveries(caller: CallerOf, id: _Id, paging: PagingOf) -> Page[Deliver
 )
 def replay_delivery(caller: CallerOf, id: _Id, delivery_id: _DeliveryId) -> DeliveryAnswer:  # noqa: A002
     return DeliveryAnswer.of(webhooks.replay(caller.scope, caller.person, _webhook(caller.scope, id), delivery_id))
+
+
+async def _slack_body(request: Request) -> bytes:
+    """The bytes that Slack signed."""
+    found = b""
+    async for piece in request.stream():
+        found += piece
+        if len(found) > slack.MAX_BYTES:
+            raise ProblemError(413, "too-large", "That is more than Slack sends.", hint="Use a button in a message.")
+    return found
+
+
+@router.post(
+    "/webhooks/{id}/slack",
+    responses=documented(401, 403, 404, 409, 413, 422),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/x-www-form-urlencoded": {
+                    "schema": {
+                        "type": "object",
+                        "required": ["payload"],
+                        "properties": {"payload": {"type": "string", "description": "`block_actions` as JSON."}},
+                    }
+                }
+            },
+        }
+    },
+    summary="Decide about a request by a button in Slack; the signature of Slack is the credential",
+)
+def decide_in_slack(
+    request: Request,
+    context: Context,
+    id: _Id,  # noqa: A002
+    body: Annotated[bytes, Depends(_slack_body)],
+) -> SlackAnswer:
+    decided = slack.decide(context, id, request.headers, body, time.time())
+    if decided is None:
+        return SlackAnswer(text="")
+    return SlackAnswer(text=f"{decided.decision.capitalize()} by {decided.decided_by}: {decided.id}.")
