@@ -11,7 +11,7 @@ from metier.errors import InvalidArgument
 from metier.find.finder import Finder
 from metier.guard.policy.files import machine_environment
 from metier.library.index import SkillIndex
-from metier.library.places import LAYERS, Caller, Place, default_places
+from metier.library.places import LAYERS, Caller, Place, default_places, is_node
 from metier.source.source import absolute, expanded, open_source
 
 if TYPE_CHECKING:
@@ -41,6 +41,14 @@ class _method_of(Generic[Parameters, Value]):  # noqa: N801  (it is written like
         if library is None:
             return self.method  # type: ignore[unreachable]
         return MethodType(self.method, getattr(library, self._part))
+
+
+def _keep_node_current() -> None:
+    """Where this machine is a node of a server, keep what it has of that current while this process lasts."""
+    if is_node():
+        from metier.hub.node.sync import keep_current
+
+        keep_current()
 
 
 class Library:
@@ -123,6 +131,7 @@ class Library:
     @classmethod
     def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Self:
         """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
+        _keep_node_current()
         places, findings = default_places(None if start is None else absolute(start))
         return cls(places, cache=cache, findings=findings)
 
@@ -190,6 +199,7 @@ class Library:
 
     def session(self, **options: Any) -> Session:
         """A session: what one conversation has loaded. Options are those of `Session`."""
+        _keep_node_current()
         from metier._session import Session
 
         return Session(self, **options)

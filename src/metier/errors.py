@@ -48,6 +48,9 @@
     │   ├── SignatureMismatch   a file, or the signature itself, is not what was signed
     │   ├── UnsignedFile        a file beside those that were signed
     │   └── SignerChanged       another signer than the one of the content before
+    ├── ServerUnreachable       the server that this machine is a node of does not answer
+    ├── ServerRefused           that server refuses a request; its code is that of the server's problem
+    ├── NodeInvalid             this machine is no node, or what it has of its server cannot be used
     └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
@@ -271,6 +274,24 @@ class BudgetExceeded(MetierError):
     """The money or the time for tests is used up, or may be by the next call."""
 
     code = "budget-exceeded"
+
+
+class ServerUnreachable(MetierError):
+    """The server that this machine is a node of does not answer, or not as such a server does."""
+
+    code = "server-unreachable"
+
+
+class ServerRefused(MetierError):
+    """The server refuses a request; its code is that of the server's problem."""
+
+    code = "server-refused"
+
+
+class NodeInvalid(MetierError):
+    """This machine is no node of a server, or what it has of its server cannot be used."""
+
+    code = "node-invalid"
 
 
 class PartMissing(MetierError, ImportError):

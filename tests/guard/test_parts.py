@@ -11,13 +11,13 @@ import metier
 
 GUARD = Path(metier.__file__).parent / "guard"
 PARTS = (
-    ("vocabulary", ("decision", "remedies", "open_stores", "files.protected_names")),
+    ("vocabulary", ("decision", "remedies", "open_stores", "files.protected_names", "audit.keys")),
     ("shell", ("shell",)),
-    ("policy", ("policy", "signers", "signatures")),
+    ("policy", ("policy", "signers", "signatures", "node")),
     ("calls", ("tool_rules", "files")),
     ("audit", ("audit",)),
     ("approvals", ("approvals",)),
-    ("engine", ("",)),
+    ("engine", ("", "node.node_checks")),
 )
 """Each part with its modules and folders; a part imports only those before it. All other modules are the engine."""
 

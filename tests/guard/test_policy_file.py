@@ -62,6 +62,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "audit.checkpoint-every": "10", "audit.key": "keys/audit",
         "notify": "{run: [tell, --all], for: [request], seconds: 5}",
         "usage.queries": "text", "usage.keep-days": "90",
+        "nodes.lease": "12h", "nodes.offline": "read-only", "nodes.online": "required",
         "protect.fail": "closed", "protect.scripts": "sandbox", "protect.skills": "prompt",
         "run.untrusted": "deny", "run.scripts": "ask", "run.unsandboxed": "deny", "run.hooks": "ask",
         "run.unchecked": "deny",

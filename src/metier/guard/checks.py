@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 from metier.errors import MetierError
 from metier.guard.decision import INTEGRITY, STRICTNESS, Point, allow, amend, ask, issue, refuse
 from metier.guard.decision_context import NotExamined
+from metier.guard.node.node_checks import node_standing, undeployed
 from metier.guard.policy.files import refuse_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
@@ -435,12 +436,14 @@ def tool_rules(context: DecisionContext) -> Iterable[Decision]:
 
 CHECKS: Mapping[Check, tuple[Point, ...]] = {
     unreadable_store: _STARTS,
+    node_standing: tuple(point for point in _BUT_UNLOAD if point not in ("discover", "answer", "propose")),
     quarantine: _BUT_UNLOAD,
     broken_policy: _STARTS,
     environment: _BUT_UNLOAD,
     skill_lists: _SIGHTS,
     enterprise_names: _SIGHTS,
     integrity: ("discover", *_USES),
+    undeployed: ("discover", *_USES),
     sources: _INSTALLS,
     required_of_sources: (*_INSTALLS, "publish"),
     file_settings: _USES,
@@ -455,7 +458,7 @@ CHECKS: Mapping[Check, tuple[Point, ...]] = {
 }
 """All of them with the points at which they are asked, in the order in which they are explained."""
 _AT = {point: tuple(check for check, points in CHECKS.items() if point in points) for point in _ALL}
-VISIBILITY_CHECKS: tuple[Check, ...] = (quarantine, skill_lists, enterprise_names, integrity, refusal)
+VISIBILITY_CHECKS: tuple[Check, ...] = (quarantine, skill_lists, enterprise_names, integrity, undeployed, refusal)
 """The checks that keep a skill from being listed at all."""
 
 

@@ -167,18 +167,32 @@ class DecisionContext:
             return True
         from metier.guard.content_records import announced
 
+        if self.states[-1].managed and digest in self._arriving(install):
+            return True
         # It may have been put there by a process that was killed before that was on record.
         store = self.governance.store()
         scopes = [] if store is None else [store.of(tenant) for tenant in {self.actor.tenant or "", ""}]
         return any(announced(scope, install, digest) for scope in scopes)
+
+    def _arriving(self, install: Install) -> tuple[str, ...]:
+        """The contents that may be in a folder of a node while its server's are brought there."""
+        from metier.guard.node.state import arriving_digests
+        from metier.library.places import node_folder
+
+        return arriving_digests(install.location, node_folder())
+
+    @property
+    def vouching_states(self) -> tuple[GovernanceState, ...]:
+        """The states whose results of tests count: on a node, those of its server alone."""
+        return tuple(state for state in self.states if state.managed) or self.states
 
     @cached_property
     def denied(self) -> Approval | None:
         """The decision of a person against exactly this content, here or for the whole installation."""
         if self.approval_status.denied is not None or self.subject is None:
             return self.approval_status.denied
-        common = self.states[0].approvals.get(self.subject.digest, ()) if len(self.states) > 1 else ()
-        return self._status_of(common).denied if common else None
+        others = (state.approvals.get(self.subject.digest, ()) for state in self.states[:-1])
+        return next(filter(None, (self._status_of(one).denied for one in others if one)), None)
 
     @property
     def approvals(self) -> tuple[Approval, ...]:

@@ -20,7 +20,7 @@ from metier.guard import open_stores
 from metier.guard.decision import Actor
 from metier.guard.open_stores import Registry, open_store, peek_store, remember, require_store, store_paths, was_there
 from metier.guard.policy.files import Policies, path_exists
-from metier.library.places import default_config_folder, named_enterprise_places
+from metier.library.places import default_config_folder, is_node, named_enterprise_places, node_skills_folder
 from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
 
@@ -51,7 +51,7 @@ class InForce(NamedTuple):
     effective: EffectivePolicy
     """The policy of all files together."""
     states: tuple[GovernanceState, ...]
-    """The states of the store: for the whole installation and, behind it, for the tenant."""
+    """The states of the store: for the whole installation and, behind it, for the tenant; then those of a server."""
     tenant: str | None
     """The tenant of the actor that it was seen for."""
 
@@ -160,6 +160,7 @@ class Governance:
 
         files = (*(place.path for place in self.policies.places), *named_enterprise_places(), *self.own_folders)
         files += moved_folders(os.path.expanduser("~"))
+        files += (node_skills_folder(),) if is_node() else ()
         if runtime := os.environ.get("XDG_RUNTIME_DIR"):
             files += (os.path.join(runtime, "metier"),)  # the socket of the process that hooks ask
         if self.url is None:
@@ -234,8 +235,18 @@ class Governance:
         return found
 
     def states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[GovernanceState, ...]:
-        """The blocks, approvals and installs in the store, for the whole installation and for the actor's tenant."""
+        """The blocks, approvals and installs in the store, for the whole installation and for the actor's tenant.
+
+        On a node those of its server follow.
+        """
         effective = effective or self.policies.found()
+        node = self.policies.node
+        if node is None:
+            return self._stored_states(actor, effective)
+        most = effective.nodes_lease if effective is not None else None
+        return (*self._stored_states(actor, effective), *node.states(most))
+
+    def _stored_states(self, actor: Actor, effective: EffectivePolicy | None) -> tuple[GovernanceState, ...]:
         store = open_stores.OPEN.items.get(self._url_by(effective) or "")
         if store is None and self._is_without_store(effective):
             return _no_states()
@@ -295,7 +306,7 @@ class Governance:
         if effective is None and not has_reserved and self._is_without_store(None):
             return None
         states = self.states(actor, effective)
-        if any(state.blocked or state.installs or state.has_refusals for state in states):
+        if any(state.blocked or state.installs or state.has_refusals or state.managed for state in states):
             return self.in_force(actor, effective)
         has_files = effective is not None and bool(effective.files)
         if not has_files and not has_reserved:
@@ -305,7 +316,7 @@ class Governance:
     def recorded_tests(self, actor: Actor) -> Mapping[str, Mapping[str, str]]:
         """The results of tests on record, by digest: verdicts by tier, and `score`."""
         effective = self.policies.found()
-        if self._is_without_store(effective):
+        if self._is_without_store(effective) and self.policies.node is None:
             return {}
         found: dict[str, Mapping[str, str]] = {}
         for state in self.states(actor, effective):
@@ -433,7 +444,7 @@ def _may_need_packages(subject: Subject) -> bool:
 
 
 def _has_say(state: GovernanceState) -> bool:
-    return bool(state.blocked or state.approvals or state.installs or not state.is_readable)
+    return bool(state.blocked or state.approvals or state.installs or state.managed or not state.is_readable)
 
 
 @functools.cache

@@ -49,7 +49,7 @@ def required_tests(context: DecisionContext) -> Iterator[Decision]:
 
 def _test_facts(context: DecisionContext, digest: str) -> Mapping[str, str]:
     """The recorded results of a content, those of the tenant before those of the whole installation."""
-    found = (state.tested[digest] for state in reversed(context.states) if digest in state.tested)
+    found = (state.tested[digest] for state in reversed(context.vouching_states) if digest in state.tested)
     return next(found, {})
 
 
@@ -59,7 +59,7 @@ def compared_tests(context: DecisionContext) -> Iterator[Decision]:
     if not effective.proposals_no_test_worse or subject is None or action.replaces in ("", subject.digest):
         return
     change = f"{action.replaces} {subject.digest}"
-    found = (state.compared[change] for state in reversed(context.states) if change in state.compared)
+    found = (state.compared[change] for state in reversed(context.vouching_states) if change in state.compared)
     worse = next(found, None)
     if worse is not None and not worse:
         return

@@ -37,6 +37,21 @@ def default_config_folder() -> str:
     return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config"), "metier")
 
 
+def node_folder() -> str:
+    """The folder of the server that this machine is a node of; a file `binding.json` in it says that it is one."""
+    return os.path.join(default_config_folder(), "node")
+
+
+def node_skills_folder() -> str:
+    """The folder of the skills that the server deploys to this machine, if it is a node."""
+    return os.path.join(os.path.realpath(home_folder() or "."), ".metier", "node-skills")
+
+
+def is_node() -> bool:
+    """Whether this machine is a node of a server: one look at the disk."""
+    return os.path.exists(os.path.join(node_folder(), "binding.json"))
+
+
 def home_folder() -> str | None:
     """The user's home; None for a user who has none, as in some containers."""
     home = os.path.expanduser("~")
@@ -299,6 +314,9 @@ def enterprise_places() -> tuple[list[Place], list[SourceDiagnostic]]:
     """The places of the administrators of this machine, and what is wrong with those that they name."""
     places = [Place(layer="enterprise", source=FolderSource(system_folder(), name="enterprise", whole_root=False))]
     findings: list[SourceDiagnostic] = []
+    if is_node():
+        source: Source = FolderSource(node_skills_folder(), name="server", whole_root=False)
+        places.append(Place(layer="enterprise", source=source))
     for named in named_enterprise_places():
         # An administrator said so: a place that cannot be used must not pass for an empty one.
         problem = _problem_of(named)
@@ -306,7 +324,7 @@ def enterprise_places() -> tuple[list[Place], list[SourceDiagnostic]]:
             note = Diagnostic("place-unusable", None, (named, "METIER_ENTERPRISE", problem))
             findings.append(SourceDiagnostic(named, note))
         else:
-            source: Source = (
+            source = (
                 FolderSource(named, name="enterprise", whole_root=False)
                 if os.path.isdir(named)
                 else open_source(named, name="enterprise")

@@ -315,6 +315,10 @@ class GovernanceState:
     """The tests that are worse after a change, by `digest digest`."""
     policy: PolicyVersion | None = None
     """The policy that somebody wrote for the tenant on a server; None where nobody did."""
+    managed: str = ""
+    """The folder whose skills are those of `installs` alone, in the state that a server sent to a node; else empty."""
+    fault: str = ""
+    """The code of the reason why a node may not rely on it any more; empty where it may."""
 
 
 class _Approvals(Mapping[str, tuple[Approval, ...]]):

@@ -209,6 +209,13 @@ class EffectivePolicy:
     protect_skills: Literal["prompt", "conversation"] = "conversation"
     """How long the rules of a skill hold in a protected client."""
 
+    nodes_lease: int | None = None
+    """Seconds that the state of a node holds without its server; None leaves that to the server."""
+    nodes_offline: Literal["ask", "read-only", "deny"] = "deny"
+    """Whatever happens on a node after its lease."""
+    nodes_online: Literal["optional", "required"] = "optional"
+    """Whether a node asks its server before each load and run."""
+
     # The files, and values that follow from several settings.
     files: tuple[PolicyFile, ...] = ()
     """The strongest first."""

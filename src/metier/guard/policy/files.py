@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hints import Hint
-from metier.library.places import folders_to_root, home_folder
+from metier.library.places import folders_to_root, home_folder, node_folder
 from metier.skill import shown
 from metier.source.source import absolute
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.guard.decision import Decision
+    from metier.guard.node.bound_node import BoundNode
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyFile
     from metier.library import Layer
@@ -108,6 +109,8 @@ class Policies:
         )
         """The places of the files, the strongest first."""
         self._texts = _parsed(texts)
+        self._binding: str | None = None
+        """The path of the file that makes this machine a node, whose server's policies count too."""
         for layer in (*(place.layer for place in self.places), *(file.layer for file in self._texts)):
             if layer not in _LAYERS:
                 hint = f"Layers are {', '.join(_LAYERS)}."
@@ -120,18 +123,28 @@ class Policies:
     def discover(cls, *starts: Path | str | None) -> Policies:
         """The policy files of this machine, of the user, and of the projects around `starts`, or around here."""
         places = {place.path: place for start in starts or (None,) for place in policy_places(start)}
-        return cls._at(sorted(places.values(), key=lambda place: _LAYERS.index(place.layer)))
+        found = sorted(places.values(), key=lambda place: _LAYERS.index(place.layer))
+        return cls._at(found, os.path.join(node_folder(), "binding.json"))
 
     @classmethod
-    def of_administrators(cls, system: str, named: str) -> Policies:
-        """The policy files of administrators alone: the one of the system, and the paths of the variable."""
-        return cls._at(_administrators_places(system, named))
+    def of_administrators(cls, system: str, named: str, binding: str | None = None) -> Policies:
+        """The policy files of administrators alone: the one of the system, and the paths of the variable.
+
+        With the path of a `binding`, also those of the server that this machine is a node of.
+        """
+        return cls._at(_administrators_places(system, named), binding)
 
     @classmethod
-    def _at(cls, places: list[PolicyPlace]) -> Policies:
+    def _at(cls, places: list[PolicyPlace], binding: str | None) -> Policies:
         found = cls()
-        found.places = tuple(places)
+        found.places, found._binding = tuple(places), binding
         return found
+
+    @property
+    def node(self) -> BoundNode | None:
+        """The node that this machine is, as `current` or `found` saw it last; None where it is none."""
+        state = self._state
+        return None if state is None else state.node
 
     def replace_texts(self, texts: Iterable[PolicyFile]) -> None:
         """Let other texts without a file count from now on."""
@@ -161,6 +174,7 @@ class Policies:
         if self._state is not None or self._texts:
             return self.current()
         is_there = any(place.is_named or path_exists(place.path) for place in self.places)
+        is_there = is_there or (self._binding is not None and path_exists(self._binding))
         return self.current() if is_there else None
 
     def _read(self) -> EffectivePolicy:
@@ -168,15 +182,31 @@ class Policies:
             before = self._state
             earlier = before.seen if before is not None else (None,) * len(self.places)
             seen = tuple(map(_read, self.places, earlier))
-            files = [*(one.file for one in seen if one.file is not None), *self._texts]
+            node = self._read_node(before.node if before is not None else None)
+            # The server goes first: whatever a file of this machine says can only tighten it.
+            files = [*(node.files if node is not None else ()), *(one.file for one in seen if one.file), *self._texts]
             files.sort(key=lambda file: _LAYERS.index(file.layer))
             if before is not None and before.effective.files == tuple(files):
                 effective = before.effective
             else:
                 effective = _merge(files)
-            missing = tuple(one.path for one in seen if one.is_missing)
-            self._state = _State(seen, effective, missing, tuple(one for one in seen if not one.is_missing))
+            missing = [one.path for one in seen if one.is_missing]
+            present: list[_Seen | BoundNode] = [one for one in seen if not one.is_missing]
+            if node is not None:
+                present.append(node)
+            elif self._binding is not None:
+                missing.append(self._binding)
+            self._state = _State(seen, effective, tuple(missing), tuple(present), node)
             return effective
+
+    def _read_node(self, before: BoundNode | None) -> BoundNode | None:
+        if self._binding is None or not path_exists(self._binding):
+            return None
+        if before is not None and not before.is_changed():
+            return before
+        from metier.guard.node.bound_node import find_node
+
+        return find_node(before)
 
 
 class _State(NamedTuple):
@@ -186,8 +216,9 @@ class _State(NamedTuple):
     effective: EffectivePolicy
     missing: tuple[str, ...]
     """The paths of those places that have no file."""
-    present: tuple[_Seen, ...]
-    """All others."""
+    present: tuple[_Seen | BoundNode, ...]
+    """All others, and the node that this machine is."""
+    node: BoundNode | None
 
 
 class _Seen(NamedTuple):
@@ -280,7 +311,8 @@ def machine_environment(wanted: str | None) -> str | None:
     >>> machine_environment("staging")
     'staging'
     """
-    effective = _policies_of_administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
+    binding = os.path.join(node_folder(), "binding.json")
+    effective = _policies_of_administrators(system_policy(), os.environ.get(VARIABLE, ""), binding).found()
     if effective is None or effective.environment is None or wanted == effective.environment:
         return wanted
     if wanted is None:

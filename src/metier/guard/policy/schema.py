@@ -150,6 +150,16 @@ def _source_problem(entry: str) -> str:
     return "" if ":" in entry or entry == "*" else f"{shown(entry)!r}, which names no kind of source"
 
 
+def _tighten_offline(base: str, value: str) -> tuple[str, str]:
+    """The stricter of two words: `ask` and `read-only` each allow what the other does not, and both together nothing.
+
+    >>> _tighten_offline("ask", "read-only"), _tighten_offline("read-only", "read-only")[0]
+    (('deny', ''), 'read-only')
+    """
+    is_looser = base == "deny" != value
+    return base if base == value else "deny", f"`{value}` is less strict than `deny`" if is_looser else ""
+
+
 _OUTCOME = choice("allow", "ask", "deny")
 _SOURCES = '["dir:*", "git+https://github.com/acme/*"]'
 _SKILLS = '["pdf", "crypto-*@*"]'
@@ -354,6 +364,23 @@ _ALL_KEYS = (
         "protect.skills",
         choice("prompt", "conversation"),
         "How long the rules of a skill hold in a protected client: to the next message of the user, or to the end.",
+    ),
+    Key(
+        "nodes.lease",
+        duration(),
+        "How long a node may go on with what its server said last, without reaching it; never longer than the server "
+        "lets it.",
+    ),
+    Key(
+        "nodes.offline",
+        replace(choice("ask", "read-only", "deny"), tighten=_tighten_offline),
+        "What becomes of everything on a node after that time: somebody is asked each time, skills are loaded and read "
+        "and nothing runs or changes (`read-only`), or nothing happens.",
+    ),
+    Key(
+        "nodes.online",
+        choice("optional", "required"),
+        "Whether a node asks its server before each load and run, and refuses them without an answer.",
     ),
     Key("run.untrusted", _OUTCOME, "Loading, by a model, of a skill that nobody vouches for."),
     Key("run.scripts", _OUTCOME, "Running a script of a skill, or a command of our own Bash."),

@@ -1,0 +1,78 @@
+"""The reports of a node to its server: what was recorded here, what lies here, and what waits for people."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from metier._lazy import logger
+from metier.errors import MetierError, ServerUnreachable
+from metier.hub.node.submissions import Submissions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.hub.node.exchange import NodeExchange
+
+log = logger("metier.hub")
+
+_EVERY = 1.0
+"""Seconds between two looks at what is to be reported."""
+_MOST_PAUSE = 60.0
+_VERIFY_EVERY = 600.0
+
+
+class Reports:
+    """A thread that reports to the server, beside the one that listens to it."""
+
+    def __init__(self, exchange: NodeExchange) -> None:
+        self._exchange = exchange
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metier-node-reports", daemon=True)
+        self._submissions = Submissions(exchange)
+        self._verified = 0.0
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+
+    def finish(self, seconds: float) -> None:
+        """End once everything is reported, or the time is over."""
+        self.stop()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        pause = _EVERY
+        while not self._stopping.wait(pause):
+            pause = _EVERY if self._report_all() else min(pause * 2, _MOST_PAUSE)
+        self._report_all()
+
+    def _report_all(self) -> bool:
+        """Report everything; whether nothing went wrong."""
+        went_well = [self._attempt(one) for one in (self._verify, self._submissions.submit)]
+        return all(went_well)
+
+    def _attempt(self, report: Callable[[], object]) -> bool:
+        try:
+            report()
+        except ServerUnreachable:
+            return False
+        except MetierError as error:
+            log.warning("a report to the server of this node failed: %s", error)
+            return False
+        except Exception:
+            log.exception("a report to the server of this node failed")
+            return False
+        return True
+
+    def _verify(self) -> None:
+        """Read the deployed skills, and bring again what was changed in their folder."""
+        now = time.monotonic()
+        if not self._verified or now > self._verified + _VERIFY_EVERY:
+            self._verified = now
+            self._exchange.bring(again=True)
