@@ -38,8 +38,8 @@ class TenantState:
     common: str
     """The payload as canonical JSON, without the node."""
     lease_seconds: int
-    tokens: Mapping[str, str]
-    """The tokens that count: a node whose own is not among them is served no longer."""
+    credentials: tuple[Mapping[str, str], Mapping[str, str]]
+    """The people and the tokens that count: a node whose own is not among them is served no longer."""
 
     def payload(self, node: str) -> str:
         """The payload for a node."""
@@ -95,6 +95,7 @@ class NodeStates:
         scopes = _scopes(self._context, tenant)
         number = max(scope.version()[0] or 0 for scope in scopes)  # first: what is newer gets a higher number
         in_force = self._context.governance(tenant).in_force(Actor(tenant=tenant or None))
+        recorded = scopes[-1].recorded_decisions()
         own, since = scopes[-1], f"{_today() - timedelta(days=_DECIDED_DAYS)}"
         requests, proposals = own.approvals.request_statuses(since), own.proposals.statuses(since)
         named = zip(scopes, in_force.states, strict=True)
@@ -113,7 +114,7 @@ class NodeStates:
             number=number,
             common=f"{{{','.join(f'{json.dumps(name)}:{text}' for name, text in parts.items())}}}",
             lease_seconds=self._lease(in_force),
-            tokens=own.recorded_decisions().tokens,
+            credentials=(recorded.people, recorded.tokens),
         )
 
     def _decisions_text(self, tenant: str, state: GovernanceState) -> str:

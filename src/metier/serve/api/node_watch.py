@@ -82,7 +82,7 @@ class NodeWatch:
                     # The next look may find a store that answers again.
                     log.exception("the state of nodes could not be looked at")
                     continue
-                found = (state.common, state.tokens)
+                found = (state.common, state.credentials)
                 if found != feed.seen:
                     feed.changed.set()
                     feed.changed = asyncio.Event()
