@@ -242,6 +242,7 @@ def _tenant_of_token(options: Namespace) -> str:
 def _verdict_shape(verdict: ChainVerification) -> dict[str, Any]:
     return {
         "tenant": verdict.tenant,
+        "node": verdict.node,
         "ok": verdict.is_ok,
         "records": verdict.records,
         "checkpoints": verdict.checkpoints,
@@ -252,7 +253,8 @@ def _verdict_shape(verdict: ChainVerification) -> dict[str, Any]:
 
 
 def _print_verdict(style: Style, verdict: ChainVerification) -> None:
-    whose = f"{Style.text(verdict.tenant)}: " if verdict.tenant else ""
+    node = f"node {Style.text(verdict.node)}" if verdict.node else ""
+    whose = "".join(f"{name}: " for name in (Style.text(verdict.tenant), node) if name)
     if verdict.fault is not None:
         said = Style.text(verdict.fault.message, 1_000)
         print(f"{style.bad('✗')} {whose}record {verdict.fault.seq:,} {style.bad(verdict.fault.kind)}. {said}")

@@ -21,6 +21,16 @@ def tenants_of(pool: ConnectionPool) -> list[str]:
     return sorted(decode_text(tenant) for (tenant,) in pool.execute(sql, decode=False) if _is_tenant(tenant))
 
 
+def audited_tenants(pool: ConnectionPool) -> list[str]:
+    """Return all tenants that have an audit record, each found by one step in the index."""
+    found: list[str] = []
+    rows = pool.execute("SELECT min(tenant) FROM audit_log")
+    while rows and rows[0][0] is not None:
+        found.append(rows[0][0])
+        rows = pool.execute("SELECT min(tenant) FROM audit_log WHERE tenant > ?", (found[-1],))
+    return found
+
+
 def stray_tenants(pool: ConnectionPool) -> list[str]:
     """Return the values in audit records that are no tenant: nobody could ask for these records."""
     found = pool.execute("SELECT DISTINCT tenant FROM audit_log", decode=False)

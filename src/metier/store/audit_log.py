@@ -60,6 +60,8 @@ _INSERT = (
     f"VALUES ({', '.join('?' * (5 + len(_COLUMNS)))})"
 )
 _SELECT = f"SELECT seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)} FROM audit_log WHERE tenant = ?"
+_FAMILY = f"{_SELECT} AND event_type >= ? AND event_type < ? AND seq > ? ORDER BY seq LIMIT ?"
+_LINKS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?"
 _INSERT_CHECKPOINT = (
     f"INSERT INTO audit_checkpoints (tenant, {', '.join(_CHECKPOINT)}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
@@ -240,6 +242,25 @@ class AuditTable:
             if len(rows) < batch:
                 return
             where, after = " AND seq > ?", (rows[-1][0],)
+
+    def links(self, after: int = 0, batch: int = _BATCH) -> Iterator[tuple[int, str, str, str]]:
+        """Yield number, text, previous hash and hash of the records behind a number, in order and as they are."""
+        while True:
+            rows = self._rows.statement(_LINKS, after, batch)
+            yield from rows
+            if len(rows) < batch:
+                return
+            after = rows[-1][0]
+
+    def family(self, family: str) -> Iterator[dict[str, Any]]:
+        """Yield the records of a family of types, `node` for `node.checkpoint` and others, the oldest first."""
+        after = 0
+        while True:
+            rows = self._rows.statement(_FAMILY, f"{family}.", f"{family}/", after, _BATCH)
+            yield from (one.record for one in map(self._chained, rows) if one.is_whole and one.record is not None)
+            if len(rows) < _BATCH:
+                return
+            after = rows[-1][0]
 
     def tail(self, count: int) -> list[dict[str, Any]]:
         """Return the last records, the newest at the end."""

@@ -129,14 +129,13 @@ class NodeRecords:
         The last of the hashes is that of the end of the node's log: one that ends before was cut.
         """
         where = NodeChain(node=node.id, chain=chain, epoch=node.epoch)
-        ordered = sorted(hashes)
-        with self._rows.transaction():
-            last = self.last(where)
-            differs = self._first_difference(where, [one for one in ordered if one[0] <= last.seq])
-            end = ordered[-1][0] if ordered else 0
-            if not differs and end < last.seq:
-                differs = end + 1
-            if differs:
+        last, ordered = self.last(where), sorted(hashes)
+        differs = self._first_difference(where, [one for one in ordered if one[0] <= last.seq])
+        end = ordered[-1][0] if ordered else 0
+        if not differs and end < last.seq:
+            differs = end + 1
+        if differs:
+            with self._rows.transaction():
                 self._refuse(where, last, differs, event)
         return differs or None
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.checkpoints import Checkpoint
     from metier.store import Store
-    from metier.store.audit_log import ChainedRecord
+    from metier.store.audit_log import ChainedRecord, ChainPosition
 
 _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "rewritten", "truncated", "gone"]
-FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing"]
+FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing", "tampered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class ChainVerification:
     """The result of verifying the chain of one tenant."""
 
     tenant: str
+    node: str = ""
+    """The node whose log it is, as its server has it; empty for the log of the store itself."""
     records: int = 0
     """The number of verified records."""
     checkpoints: int = 0
@@ -125,6 +127,7 @@ def _verify_tenants(
     `before` are those in the database, read before those `outside` in the file; `last` is the one beside the key.
     """
     from metier.guard.audit.checkpoints import checkpoints_of
+    from metier.guard.audit.node_verification import verify_nodes
     from metier.store.all_tenants import stray_tenants
 
     for tenant in stray_tenants(store.pool):
@@ -146,6 +149,7 @@ def _verify_tenants(
             fault = _missing_checkpoint(earlier, in_file, beside_key, inside, is_shared=is_shared)
             found = replace(found, fault=fault)
         yield found
+        yield from verify_nodes(scope)
 
 
 def _by_tenant(checkpoints: Iterable[Checkpoint]) -> defaultdict[str, list[Checkpoint]]:
@@ -218,7 +222,7 @@ def verify(
         else:
             fault = ChainFault(one.seq, "forged", _FORGED.format(one.seq, one.key_id))
             return ChainVerification(tenant=tenant, fault=fault)
-    length, found = _follow(tenant, iter(records), signed)
+    length, found = follow_chain(tenant, iter(records), signed)
     return ChainVerification(
         tenant=tenant,
         records=length,
@@ -233,8 +237,8 @@ _FORGED = "The checkpoint at record {} is not signed by the key {} that it names
 _UNKNOWN = "The checkpoint at record {} is signed by the key {}, which is not known here; --key names its public half."
 
 
-def _follow(
-    tenant: str, records: Iterator[ChainedRecord], signed: Mapping[int, Sequence[Checkpoint]]
+def follow_chain(
+    tenant: str, records: Iterator[ChainedRecord], signed: Mapping[int, Sequence[Checkpoint | ChainPosition]]
 ) -> tuple[int, ChainFault | None]:
     """Pass along a chain; return the number of verified records, and the first fault."""
     length, last_hash = 0, FIRST

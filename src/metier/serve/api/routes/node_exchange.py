@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -282,7 +282,7 @@ def send_records(caller: NodeOf, body: RecordBatch) -> RecordReceipt:
 
 
 @router.get("/records", **require("node"), summary="The last record that the server has", responses=documented(404))
-def get_last_record(caller: NodeOf, chain: Annotated[str, Field(max_length=2_000)] = "") -> RecordReceipt:
+def get_last_record(caller: NodeOf, chain: Annotated[str, Query(max_length=2_000)] = "") -> RecordReceipt:
     where = NodeChain(node=caller.node.id, chain=chain, epoch=caller.node.epoch)
     last = caller.scope.node_records.last(where)
     return RecordReceipt(chain=chain, seq=last.seq, hash=last.hash)
