@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from argparse import Namespace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import metier.store
@@ -19,7 +18,7 @@ from metier.cli.identity import TOKEN, acting, has_store, store_url
 from metier.cli.output import Style, plural, print_done, print_json, table
 from metier.cli.parser import Parser, positive
 from metier.errors import InvalidArgument
-from metier.guard.policy.durations import seconds_of
+from metier.guard.policy.durations import moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -145,20 +144,6 @@ def _search(options: Namespace) -> None:
     with _open_scope(options) as scope:
         found = scope.audit.search(**filters, limit=options.n) if scope is not None else []
     _print_records(found, options)
-
-
-def moment_of(text: str | None) -> str | None:
-    """Return a time, or a time ago, in the form that records have."""
-    if text is None:
-        return None
-    seconds = seconds_of(text)
-    try:
-        moment = datetime.now(UTC) - timedelta(seconds=seconds) if seconds else datetime.fromisoformat(text)
-        return moment.astimezone(UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        raise InvalidArgument(
-            f"{text!r:.100} is no time.", hint="Write 2026-01-31, 2026-01-31T12:00+00:00, or how long ago: 90m, 2h, 7d."
-        ) from None
 
 
 def _print_records(records: list[dict[str, Any]], options: Namespace) -> None:
@@ -337,10 +322,7 @@ def verified(url: str) -> VerificationReport:
 
 def key_file() -> Path:
     """Return the key file that policy names, else the user's own."""
-    from pathlib import Path
-
-    from metier.guard.audit.checkpoints import default_key_file
+    from metier.guard.audit.checkpoints import signing_key_file
     from metier.guard.policy.files import Policies
 
-    chosen = Policies.discover().current().audit.key
-    return Path(chosen) if chosen else default_key_file()
+    return signing_key_file(Policies.discover().current())

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import asdict
-from metier.cli.audit import key_file, moment_of
+from metier.cli.audit import key_file
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.identity import acting, has_store
 from metier.cli.output import Progress, Style, plural, print_json, print_warning, table
 from metier.cli.parser import Parser, library_of, positive
 from metier.errors import InvalidArgument, PolicyInvalid, SessionNotFound
+from metier.guard.policy.durations import moment_of
 from metier.hints import for_people
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import asdict
-from metier.cli.audit import moment_of
 from metier.cli.identity import TOKEN, looking, who
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.parser import Parser, library_of
 from metier.errors import MetierError
-from metier.proof.usage import roll_up
+from metier.guard.policy.durations import moment_of
+from metier.proof.usage import catch_up
 from metier.proof.usage_report import USAGE_GROUPS, usage_report
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(options: Namespace) -> None:
     if options.json:
         print_json(_shape(report))
     elif options.csv or options.openmetrics:
-        from metier.cli.stats_formats import csv_lines, openmetrics_lines
+        from metier.proof.usage_formats import csv_lines, openmetrics_lines
 
         print("\n".join((csv_lines if options.csv else openmetrics_lines)(report)))
     else:
@@ -101,14 +101,8 @@ def _scopes(options: Namespace) -> Iterator[Sequence[TenantScope]]:
 
 def _catch_up(scope: TenantScope, policy: EffectivePolicy) -> None:
     before, last = scope.usage.cursor(), scope.audit.last()
-    keep_from = datetime.now(UTC).date() - timedelta(days=policy.usage_keep_days)
     with Progress("Counting record", (last.seq if last else before) - before) as progress:
-        roll_up(
-            scope,
-            keeps_queries=policy.usage_queries == "text",
-            keep_from=keep_from.isoformat(),
-            on_batch=lambda seq: progress.reach(seq - before),
-        )
+        catch_up(scope, policy, on_batch=lambda seq: progress.reach(seq - before))
 
 
 def _shape(report: UsageReport) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import object_of
@@ -15,6 +16,7 @@ from metier.store.usage import COUNTERS, UsageCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import TenantScope
 
 BATCH = 5_000
@@ -73,6 +75,17 @@ def roll_up(
     if keep_from:
         usage.fold(keep_from)
     return counted
+
+
+def catch_up(scope: TenantScope, policy: EffectivePolicy, *, on_batch: Callable[[int], None] = lambda seq: None) -> int:
+    """Add up all records as a policy has it: how long days are kept, and whether the texts of searches are."""
+    keep_from = datetime.now(UTC).date() - timedelta(days=policy.usage_keep_days)
+    return roll_up(
+        scope,
+        keeps_queries=policy.usage_queries == "text",
+        keep_from=keep_from.isoformat(),
+        on_batch=on_batch,
+    )
 
 
 def count_records(records: Iterable[tuple[int, str, str, str, str]], *, keeps_queries: bool = False) -> UsageCounts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,10 +11,10 @@ from metier._cache import BoundedCache
 from metier._lazy import dataclass, pattern
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
+from metier.store.audit_filters import AuditFilters, text_column
+from metier.store.audit_filters import skill_ref as skill_ref
 from metier.store.canonical_json import (
     MAX_EXACT,
-    canonical_text,
-    escape_surrogates,
     is_readable,
     parse_strict,
     serialize,
@@ -21,9 +22,8 @@ from metier.store.canonical_json import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metier.store.connection_pool import Value
     from metier.store.rows import TenantRows
 
 FIRST = "0" * 64
@@ -59,7 +59,9 @@ _INSERT = (
     f"INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)}) "
     f"VALUES ({', '.join('?' * (5 + len(_COLUMNS)))})"
 )
-_SELECT = f"SELECT seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)} FROM audit_log WHERE tenant = ?"
+CHAINED = f"seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)}"
+"""The columns of a row that is a record."""
+_SELECT = f"SELECT {CHAINED} FROM audit_log WHERE tenant = ?"
 _FAMILY = f"{_SELECT} AND event_type >= ? AND event_type < ? AND seq > ? ORDER BY seq LIMIT ?"
 _LINKS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?"
 _INSERT_CHECKPOINT = (
@@ -69,13 +71,6 @@ _CHECKPOINTS = f"SELECT {', '.join(_CHECKPOINT)} FROM audit_checkpoints WHERE te
 _HAS_CHECKPOINT = "SELECT 1 FROM audit_checkpoints WHERE tenant = ? AND seq = ? AND key_id = ?"
 _BATCH = 500
 _NONE_AFTER = 2**62
-_CONDITIONS = {
-    **{name: f"{name} = ?" for name in ("outcome", "session", "digest")},
-    "since": "ts >= ?",
-    "until": "ts < ?",
-}
-"""The filters that the database answers by a column."""
-_CONTAINS = {"sqlite": "instr(data_json, ?) > 0", "postgresql": "strpos(data_json, ?) > 0"}
 _MAX_LENGTH = 256 * 1024
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
 """Between them, Python writes a float that is not whole without an exponent, as canonical JSON does."""
@@ -286,60 +281,43 @@ class AuditTable:
         A skill is named by `name` or `name@source`, and found where it was active too; a type by all of it or by its
         first word. `since` and `until` are times as records have them. A text may stand anywhere, in any case.
         """
-        given = {"skill": skill, "type": type, "user": user, "agent": agent, "since": since, "until": until}
-        given |= {"outcome": outcome, "session": session, "digest": digest, "text": text}
-        wanted = {name: escape_surrogates(value) for name, value in given.items() if value is not None}
-        contains = _CONTAINS[self.pool.kind]
-        conditions: list[tuple[str, tuple[Value, ...]]] = [
-            (condition, (wanted[name],)) for name, condition in _CONDITIONS.items() if name in wanted
-        ]
-        if "type" in wanted:
-            family = wanted["type"]
-            exact, prefix = ("event_type = ?", (family,)), (f"{family}.", f"{family}/")
-            conditions.append(exact if "." in family else ("event_type >= ? AND event_type < ?", prefix))
-        conditions += [
-            (contains, (f'"{name}":{canonical_text(wanted[name])}',)) for name in ("user", "agent") if name in wanted
-        ]
-        if "skill" in wanted:
-            conditions.append((contains, (canonical_text(wanted["skill"].partition("@")[0])[1:-1],)))
-        if text is not None and text.isascii():
-            # The databases do not know the lower case of other letters.
-            lowered = canonical_text(text.lower())[1:-1]
-            conditions.append((contains.replace("data_json", "lower(data_json)"), (lowered,)))
-        where = "".join(f" AND {condition}" for condition, _ in conditions)
-        return self._newest(where, [value for _, values in conditions for value in values], wanted, limit)
+        filters = AuditFilters(
+            skill=skill,
+            type=type,
+            outcome=outcome,
+            session=session,
+            user=user,
+            agent=agent,
+            digest=digest,
+            since=since,
+            until=until,
+            text=text,
+        )
+        found = (one.record for one in self.matching(filters, batch=limit) if one.record is not None)
+        return list(itertools.islice(found, max(0, limit)))
 
-    def _newest(self, where: str, values: list[Value], wanted: Mapping[str, str], limit: int) -> list[dict[str, Any]]:
-        # The database answers these filters only roughly, or not at all.
-        is_rough = not wanted.keys().isdisjoint(("user", "agent", "skill", "text"))
-        found: list[dict[str, Any]] = []
-        before = _NONE_AFTER
-        while len(found) < limit:
-            size = _BATCH if is_rough else min(_BATCH, limit - len(found))
-            sql = f"{_SELECT}{where} AND seq < ? ORDER BY seq DESC LIMIT ?"
+    def matching(
+        self, filters: AuditFilters, *, before: int = _NONE_AFTER, batch: int = _BATCH
+    ) -> Iterator[ChainedRecord]:
+        """Yield the records below a number that fit, the newest first, without those that their own hash contradicts.
+
+        So many are read at once as a `batch` has.
+        """
+        where, values = filters.condition(self.pool.kind)
+        size = _BATCH if filters.is_rough else max(1, min(_BATCH, batch))
+        sql = f"{_SELECT}{where} AND seq < ? ORDER BY seq DESC LIMIT ?"
+        while True:
             rows = self._rows.statement(sql, *values, before, size)
             for row in rows:
                 chained = self._chained(row)
-                if chained.is_whole and chained.record is not None and _fits(chained.record, wanted):
-                    found.append(chained.record)
-                    if len(found) == limit:
-                        return found
+                if chained.is_whole and chained.record is not None and filters.fits(chained.record):
+                    yield chained
             if len(rows) < size:
-                break
+                return
             before = rows[-1][0]
-        return found
 
     def _chained(self, row: tuple[Any, ...]) -> ChainedRecord:
-        seq, text, previous, made, *columns = row
-        return ChainedRecord(
-            tenant=self.tenant,
-            seq=seq,
-            record=parse_record(text),
-            text=text,
-            previous=previous,
-            hash=made,
-            columns=dict(zip(_COLUMNS, columns, strict=True)),
-        )
+        return chained_record(self.tenant, row)
 
     def keep_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         """Keep a signed checkpoint beside the records."""
@@ -356,33 +334,25 @@ class AuditTable:
         return bool(self._rows.statement(_HAS_CHECKPOINT, seq, key))
 
 
-def _fits(record: dict[str, Any], wanted: Mapping[str, str]) -> bool:
-    if any(record.get(name) != wanted[name] for name in ("user", "agent") if name in wanted):
-        return False
-    if "skill" in wanted and not _is_about(record, wanted["skill"]):
-        return False
-    return "text" not in wanted or _holds(record, wanted["text"].casefold())
-
-
-def _is_about(record: Mapping[str, Any], skill: str) -> bool:
-    active = record.get("active")
-    names = [skill_ref(record), *(active if isinstance(active, list) else [])]
-    if "@" in skill:
-        return skill in names
-    return any(isinstance(name, str) and name.partition("@")[0] == skill for name in names)
-
-
-def _holds(value: Any, text: str) -> bool:
-    if isinstance(value, dict | list):
-        return any(_holds(inner, text) for inner in (value.values() if isinstance(value, dict) else value))
-    return text in str(value).casefold()
+def chained_record(tenant: str, row: Sequence[Any]) -> ChainedRecord:
+    """Return the record in a row of the columns of `CHAINED`; `tenant` is its own, as its content has it."""
+    seq, text, previous, made, *columns = row
+    return ChainedRecord(
+        tenant=tenant,
+        seq=seq,
+        record=parse_record(text),
+        text=text,
+        previous=previous,
+        hash=made,
+        columns=dict(zip(_COLUMNS, columns, strict=True)),
+    )
 
 
 def columns_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns that a record is searched by."""
     # Without a call for each: every record is looked at when it is written and when it is verified.
     found = {column: value if isinstance(value := record.get(name), str) else "" for column, name in _FIELDS.items()}
-    by, user, agent = record.get("by"), _column(record.get("user")), _column(record.get("agent"))
+    by, user, agent = record.get("by"), text_column(record.get("user")), text_column(record.get("agent"))
     kind = _ACTORS.get(by, "") if isinstance(by, str) else ""
     if not kind:
         kind = "user" if user else "agent" if agent else ""
@@ -390,22 +360,6 @@ def columns_of(record: Mapping[str, Any]) -> dict[str, str]:
     found["actor_id"] = user if kind == "user" else agent or user if kind == "host" else agent
     found["skill_ref"] = skill_ref(record)
     return found
-
-
-def skill_ref(record: Mapping[str, Any]) -> str:
-    """Return the skill that a record is about, as `name@source`; for a tool call the last loaded one.
-
-    >>> skill_ref({"skill": "pdf", "source": "acme"}), skill_ref({"active": ["notes", "pdf"]})
-    ('pdf@acme', 'pdf')
-    """
-    skill, source, active = _column(record.get("skill")), _column(record.get("source")), record.get("active")
-    if skill:
-        return f"{skill}@{source}" if source and "@" not in skill else skill
-    return _column(active[-1]) if isinstance(active, list | tuple) and active else ""
-
-
-def _column(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def chain_hash(previous: str, text: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.store.audit_log import ChainPosition
+    from metier.store.audit_search import AuditSearch
     from metier.store.blobs import Blobs
     from metier.store.connection_pool import Backend
     from metier.store.feedback import FeedbackTable
@@ -385,6 +386,13 @@ class TenantScope:
     def audit(self) -> AuditTable:
         """The audit log."""
         return AuditTable(self._rows, self._follow, self.store.heads)
+
+    @cached_property
+    def audit_search(self) -> AuditSearch:
+        """The audit log, together with the records that nodes have shipped."""
+        from metier.store.audit_search import AuditSearch
+
+        return AuditSearch(self._rows, self.audit)
 
 
 def _backend(address: StoreAddress, *, create: bool) -> Backend:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Store, TenantScope
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -42,6 +43,13 @@ def default_key_file() -> Path:
 def default_key_path() -> str:
     """Return the path of `default_key_file` as a text, which takes less to make."""
     return os.path.join(default_config_folder(), "keys", "audit.ed25519")
+
+
+def signing_key_file(policy: EffectivePolicy) -> Path:
+    """Return the file of the key that a policy names, else the user's own."""
+    from pathlib import Path
+
+    return Path(policy.audit.key or default_key_path())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

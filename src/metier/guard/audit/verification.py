@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, replace
 from metier.store.audit_log import FIRST, chain_hash, columns_of
+from metier.store.canonical_json import escape_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,11 +83,15 @@ class VerificationReport:
 
 
 def verify_store(
-    keys: Mapping[str, Ed25519PublicKey], url: str | None = None, *, key_file: Path | str | None = None
+    keys: Mapping[str, Ed25519PublicKey],
+    url: str | None = None,
+    *,
+    key_file: Path | str | None = None,
+    tenant: str | None = None,
 ) -> VerificationReport:
     """Verify the chain of every tenant of a store, against the checkpoints in it, beside it and beside the key.
 
-    `key_file` is the key that signs here, by default the user's own.
+    `key_file` is the key that signs here, by default the user's own. With `tenant`, only that chain is verified.
     """
     from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, default_key_file, last_checkpoints
     from metier.store import Store
@@ -97,15 +102,18 @@ def verify_store(
     with store or contextlib.nullcontext():
         # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
         # database.
-        before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
+        wanted = () if store is None else ["", *store.tenants()] if tenant is None else [tenant]
+        before = {name: checkpoints_of(store.of(name)) for name in wanted} if store is not None else {}
         in_file, damaged = CheckpointFile(address.folder).read()
         beside_key, wrong = last_checkpoints(key_file or default_key_file(), str(address))
-        outside, last = _by_tenant(in_file), _by_tenant(beside_key)
+        name = None if tenant is None else escape_surrogates(tenant)
+        outside, last = _by_tenant(in_file, name), _by_tenant(beside_key, name)
         if store is None:
             names = sorted(outside.keys() | last.keys())
             chains = [verify(name, (), [*outside[name], *last[name]], keys) for name in names]
         else:
-            chains = list(_verify_tenants(store, before, outside, last, keys))
+            strays = _verify_strays(store) if tenant is None else ()
+            chains = [*strays, *_verify_tenants(store, before, outside, last, keys)]
         unprotected = missing_protection(store) if store is not None else ()
     return VerificationReport(
         chains=tuple(chains),
@@ -128,11 +136,7 @@ def _verify_tenants(
     """
     from metier.guard.audit.checkpoints import checkpoints_of
     from metier.guard.audit.node_verification import verify_nodes
-    from metier.store.all_tenants import stray_tenants
 
-    for tenant in stray_tenants(store.pool):
-        message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
-        yield ChainVerification(tenant=tenant, fault=ChainFault(0, "inserted", message))
     names = {store.of(tenant).audit.tenant for tenant in before}
     # Two tenants may have the same name in records, where lone surrogates are escaped: each has a chain.
     for tenant in sorted({*outside, *last, *before}):
@@ -152,10 +156,19 @@ def _verify_tenants(
         yield from verify_nodes(scope)
 
 
-def _by_tenant(checkpoints: Iterable[Checkpoint]) -> defaultdict[str, list[Checkpoint]]:
+def _verify_strays(store: Store) -> Iterator[ChainVerification]:
+    from metier.store.all_tenants import stray_tenants
+
+    for tenant in stray_tenants(store.pool):
+        message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
+        yield ChainVerification(tenant=tenant, fault=ChainFault(0, "inserted", message))
+
+
+def _by_tenant(checkpoints: Iterable[Checkpoint], only: str | None) -> defaultdict[str, list[Checkpoint]]:
     found = defaultdict(list)
     for one in checkpoints:
-        found[one.tenant].append(one)
+        if only is None or one.tenant == only:
+            found[one.tenant].append(one)
     return found
 
 

@@ -64,7 +64,7 @@ def _comes_after(one: tuple[str | int, ...], last: tuple[str | int, ...], newest
     try:
         return one < last if newest_first else one > last
     except TypeError:
-        raise _bad_cursor() from None
+        raise bad_cursor() from None
 
 
 def cursor_of(key: tuple[str | int, ...]) -> str:
@@ -80,13 +80,14 @@ def _parse(cursor: str) -> tuple[str | int, ...]:
     try:
         found = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (ValueError, RecursionError):
-        raise _bad_cursor() from None
+        raise bad_cursor() from None
     if not isinstance(found, list) or not all(type(one) in (str, int) for one in found):
-        raise _bad_cursor()
+        raise bad_cursor()
     return tuple(found)
 
 
-def _bad_cursor() -> ProblemError:
+def bad_cursor() -> ProblemError:
+    """The problem of a cursor that was not `next` of a page of this list."""
     return ProblemError(422, "invalid-cursor", "That is no cursor.", hint="Take `next` of the page before.")
 
 
