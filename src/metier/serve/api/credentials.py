@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.types import Scope
 
 from metier._lazy import dataclass
 from metier.guard.approvals.roles import has_role
@@ -39,9 +38,8 @@ class Caller:
         return self.person.kind == "node"
 
 
-def secret_of(scope: Scope) -> str:
-    """The credential of a request before its route is known; "" for none."""
-    request = Request(scope)
+def secret_of(request: Request) -> str:
+    """The token that came with a request, in its header or else in a cookie; empty for none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" and secret.strip() else _cookie_of(request)
 

@@ -20,6 +20,7 @@ import anyio
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import Response
 
 from metier._lazy import dataclass, logger
@@ -64,7 +65,7 @@ class Idempotency:
             text = f"The header {HEADER} has 1 to 200 visible characters."
             await problem(422, "invalid-request", text)(scope, receive, send)
             return
-        secret = secret_of(scope)
+        secret = secret_of(Request(scope))
         found = await anyio.to_thread.run_sync(self._store.by_token, secret) if secret else None
         if found is None:
             await self._app(scope, receive, send)  # which refuses it, or asks for no credential

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from metier._cache import BoundedCache
 from metier.serve.api.credentials import secret_of
@@ -86,7 +87,7 @@ class RateLimiter:
 
 
 def _credential(scope: Scope) -> str:
-    secret = secret_of(scope)
+    secret = secret_of(Request(scope))
     return hashlib.sha256(secret.encode()).hexdigest() if secret else ""
 
 

@@ -3,16 +3,19 @@
 from metier.serve.api import registry
 from metier.serve.api.routes import (
     approvals,
+    audit,
     contents,
-    deployments,
     decisions,
+    deployments,
     node_exchange,
     nodes,
     packages,
     people,
     policy,
     quarantine,
+    runs,
     sign_in,
+    usage,
     waiting,
     webhooks,
 )
@@ -33,5 +36,8 @@ ROUTERS = (
     node_exchange.router,
     nodes.router,
     webhooks.router,
+    audit.router,
+    runs.router,
+    usage.router,
 )
 """All routers, in the order of the documentation."""
