@@ -78,6 +78,12 @@ class RegistryLists:
             self._read_changes(scope)
             return _compact(index(self._listing([name] if name in self._releases else [])))
 
+    def all_current(self, scope: TenantScope) -> dict[str, Facts]:
+        """The newest release of each skill, by name, with its namespace, version, description and content."""
+        with self._lock:
+            self._read_changes(scope)
+            return {name: facts for name, (_, facts) in self._current.items()}
+
     def current(self, scope: TenantScope, name: str) -> tuple[str, str]:
         """The namespace and version of the newest release of a skill; raises `SkillNotFound` where there is none."""
         with self._lock:

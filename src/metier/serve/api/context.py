@@ -18,6 +18,7 @@ from metier.serve.api.settings import ServerSettings
 from metier.store import Store
 
 if TYPE_CHECKING:
+    from metier.hub.registry.library import ReleasedLibraries
     from metier.serve.api.node_state import NodeStates
 
 _MAX_TENANTS = 1_000
@@ -52,6 +53,13 @@ class ServerContext:
         from metier.serve.api.node_state import NodeStates
 
         return NodeStates(self)
+
+    @cached_property
+    def released(self) -> ReleasedLibraries:
+        """The released skills of each tenant, to be searched."""
+        from metier.hub.registry.library import ReleasedLibraries
+
+        return ReleasedLibraries()
 
     def governance(self, tenant: str) -> Governance:
         """The policy and the state of a tenant."""
