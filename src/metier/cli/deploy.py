@@ -29,13 +29,20 @@ def add(parser: Parser) -> None:
     where.add_argument(
         "--scope",
         choices=("enterprise", "personal", "project"),
-        default="enterprise",
         help="for everybody on this machine, for yourself, or for the project around here (default: enterprise)",
     )
     where.add_argument(
         "--to",
         metavar="DIR",
         help="another folder of skills; enterprise is the first in METIER_ENTERPRISE, or /etc/metier/skills",
+    )
+    where.add_argument(
+        "--server",
+        metavar="URL",
+        nargs="?",
+        const="",
+        help="all nodes of a server, by default of the one that this machine is a node of; "
+        "on a node that is what happens unless --scope or --to says otherwise",
     )
     parser.accept_findings("deploy it")
     parser.reason()
@@ -48,11 +55,17 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> int:
     from metier.hub.deployment import folder_of_layer
     from metier.hub.dry_run import dry_run_deploy
+    from metier.library.places import is_node
 
+    if options.server is not None or (options.scope is None and options.to is None and is_node()):
+        from metier.cli.server_registry import deploy_to_server
+
+        deploy_to_server(options, _folder(options))
+        return FINE
     with looking(options) if options.dry_run else acting(options, decides=True) as (scope, person):
         folder = _folder(options)
         where = {
-            "to": options.to or folder_of_layer(options.scope, Path.cwd()),
+            "to": options.to or folder_of_layer(options.scope or "enterprise", Path.cwd()),
             "accept_findings": options.accept_findings,
             "environment": options.environment or "",
         }

@@ -11,6 +11,7 @@ from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import acting, looking
 from metier.cli.output import Progress, Style, plural, print_done, print_json
 from metier.cli.parser import Parser
+from metier.errors import InvalidArgument
 from metier.hints import for_person
 
 if TYPE_CHECKING:
@@ -23,13 +24,15 @@ def add(parser: Parser) -> None:
     parser.option(
         "--to",
         "TARGET",
-        "the folder of a registry, a git repository (git+ssh://, git+https://, git+file://), or oci:HOST/REPOSITORY",
+        "the folder of a registry, a git repository (git+ssh://, git+https://, git+file://), oci:HOST/REPOSITORY, or a "
+        "server (https://HOST, or https://HOST/NAMESPACE)",
         required=True,
     )
     parser.sign()
     parser.accept_findings("publish it")
     parser.reason()
     parser.option("--environment", "NAME", "decide as in this environment")
+    parser.flag("--submit", "let an owner of the namespace review it first (servers only)")
     parser.flag("--dry-run", "only say what would be published where, what the scanner found and what decides")
     parser.tenant()
     parser.json()
@@ -39,6 +42,13 @@ def run(options: Namespace) -> int:
     from metier.hub.publish.publishing import publish
     from metier.hub.sources.fetch import Transfer
 
+    if options.to.startswith(("https://", "http://")):
+        from metier.cli.server_registry import publish_to_server
+
+        publish_to_server(options)
+        return FINE
+    if options.submit:
+        raise InvalidArgument("Only a server has people who review submissions.", hint="Leave out --submit.")
     opened = looking(options) if options.dry_run else acting(options, decides=True)
     with opened as (scope, person), Progress() as progress:
         done = publish(

@@ -128,6 +128,8 @@ def test_apm_publishes_to_a_server(server: Server, admin: httpx.Client, tmp_path
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_bytes(skill_files("csv", "3.0.0")["SKILL.md"][1])
     assert run(home, package, *words, "experimental", "enable", "registries").returncode == 0
+    # It sends a token only where the user's own settings, and not those of a project, name the registry.
+    assert run(home, package, *words, "config", "set", "registry.ours.url", server.url).returncode == 0
     token = {"APM_REGISTRY_TOKEN_OURS": server.token}
     done = run(home, package, *words, "publish", "--package", "default/csv", **token)
     assert done.returncode == 0, done.stdout + done.stderr
