@@ -89,6 +89,7 @@ USES = [
     Use("audit verify", "all as they were written"),
     Use("store check", "as it should be"),
     Use("doctor", "6 skills to use, 1 shadowed"),
+    Use("api GET me", "metier login", 1),
     Use("demo", "A thousand skills"),
     Use("untrust", "no longer trusted"),
     Use("remove greet --yes", "is removed"),

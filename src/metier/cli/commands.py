@@ -94,6 +94,7 @@ COMMANDS = {
     ),
     "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
     "serve": Command("operate", "serve skills, policy and approvals to a company: API, registry, nodes"),
+    "api": Command("operate", "send one request to the API of a server: whatever can be decided, from a script"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
     "hook": Command("operate", "answer a hook of a client, which sends its event: clients call it, not people"),
     "demo": Command("operate", "show in a minute what this does, on skills that come with it"),

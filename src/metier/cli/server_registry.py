@@ -55,13 +55,18 @@ def deploy_to_server(options: Namespace, path: str) -> None:
 def _server(url: str) -> RegistryServer:
     from metier.hub.registry.server_client import RegistryServer
 
+    return RegistryServer(url, person_token(url))
+
+
+def person_token(url: str) -> str:
+    """Return the token of the user at a server; raises `NotPermitted` where none is set."""
     secret = os.environ.get(TOKEN, "")
     if not secret:
         raise NotPermitted(
             f"No token says who you are at {url}.",
             hint=f"Set {TOKEN} to a token of yours there; an admin makes it by `metier user token`.",
         )
-    return RegistryServer(url, secret)
+    return secret
 
 
 def _refuse_dry_run(options: Namespace) -> None:

@@ -28,6 +28,7 @@ _VERBS = (
     *("quarantine release", "trust", "user", "deploy", "rollback", "listing"),
     *("registry yank", "registry deprecate"),
     *("add", "remove", "update", "install", "publish", "packages", "protect", "init", "hook"),
+    *("serve", "login", "logout", "api"),
 )
 _MAX_PATHS = 32
 _BETWEEN = ("", " -*")

@@ -9,6 +9,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.routing import APIRoute
 
 from metier._version import __version__
 from metier.serve.api import openapi
@@ -39,6 +40,10 @@ def readyz(context: Context) -> str:
     return "ok\n"
 
 
+def _operation_id(route: APIRoute) -> str:
+    return "_".join((*(str(tag).replace("-", "_") for tag in route.tags[:1]), route.name))
+
+
 def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     """The application over a store."""
     settings = settings or ServerSettings()
@@ -61,6 +66,8 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        # Clients that are generated call their functions by these.
+        generate_unique_id_function=_operation_id,
     )
     app.state.context = ServerContext(store, settings)
     answer_problems(app)

@@ -167,7 +167,7 @@ def download(request: Request, scope: ReaderOf, owner: SkillName, name: SkillNam
     summary="Publish a version (APM)",
     responses=documented(400, 404, 409, 415),
 )
-def publish(
+def publish_version(
     caller: CallerOf, context: Context, owner: SkillName, name: SkillName, version: VersionName, body: UploadOf
 ) -> PublishedVersion:
     done = publish_release(
