@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from metier._lazy import dataclass, field, replace
 from metier.store.rows import Table, given, now, require_choice, require_key
@@ -16,7 +17,6 @@ ReleaseStatus: TypeAlias = Literal["submitted", "rejected", "withdrawn", "publis
 PUBLIC: tuple[ReleaseStatus, ...] = ("published", "yanked")
 """The statuses of releases that were given to others: from then on nothing of them changes but the status."""
 _KEY = ("namespace", "name", "version")
-_CHANGED = "SELECT {} FROM releases WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?"
 _LAST_CHANGE = "SELECT max(number) FROM releases WHERE tenant = ?"
 
 
@@ -67,6 +67,19 @@ class RegistryRelease:
         return f"{self.namespace}/{self.name}"
 
 
+class ReleaseSummary(NamedTuple):
+    """A release without what only the newest one of a skill tells, as there may be very many."""
+
+    namespace: str
+    name: str
+    version: str
+    digest: str
+    archive_digest: str
+    status: ReleaseStatus
+    reason: str
+    number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """A release that every node of the tenant has."""
@@ -88,6 +101,10 @@ _RELEASES = Table(
     record=RegistryRelease,
     order=("namespace", "name", "number"),
     json={"facts": dict, "criteria": dict},
+)
+_ALL = f"SELECT {', '.join(_RELEASES.columns)} FROM releases WHERE tenant = ?"
+_CHANGED = (
+    f"SELECT {', '.join(ReleaseSummary._fields)} FROM releases WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?"
 )
 _DEPLOYMENTS = Table(name="deployments", record=Deployment, order=("name",))
 
@@ -137,12 +154,16 @@ class Releases:
         self, *, namespace: str | None = None, name: str | None = None, status: ReleaseStatus | None = None
     ) -> list[RegistryRelease]:
         """Return releases by namespace and name, those that changed first before others."""
-        return self._rows.select(_RELEASES, **given(namespace=namespace, name=name, status=status))
+        where = given(namespace=namespace, name=name, status=status)
+        condition = "".join(f" AND {column} = ?" for column in where)
+        # Sorted here: to read them in order, SQLite would pass by the index of names and look at all that there are.
+        found = map(_RELEASES.from_row, self._rows.statement(f"{_ALL}{condition}", *where.values()))
+        return sorted(found, key=attrgetter(*_RELEASES.order))
 
-    def changed_since(self, number: int, limit: int = 1_000) -> list[RegistryRelease]:
+    def changed_since(self, number: int, limit: int = 1_000) -> list[ReleaseSummary]:
         """Return the first releases that are new or have another status since a change, in the order of changes."""
-        rows = self._rows.statement(_CHANGED.format(", ".join(_RELEASES.columns)), number, limit)
-        return [_RELEASES.from_row(row) for row in rows]
+        rows = self._rows.statement(_CHANGED, number, limit)
+        return [ReleaseSummary(*row) for row in rows]
 
     def last_change(self) -> int:
         """Return the number of the last change: what was made of all releases is current as long as it is the same."""

@@ -97,10 +97,11 @@ def plugin_files(release: Release, facts: Facts, author: str) -> dict[str, tuple
     }
 
 
-def index(listing: Listing) -> dict[str, Any]:
-    """The index of discovery 0.2.0."""
+def index(listing: Listing, releases: Mapping[str, Sequence[Facts]] | None = None) -> dict[str, Any]:
+    """The index of discovery 0.2.0, by default with all releases."""
     deprecated = {name: found[0]["deprecated"] for name, found in listing.skills.items() if "deprecated" in found[0]}
-    releases = {name: [select(one, RELEASE) for one in found] for name, found in listing.skills.items()}
+    given = listing.skills if releases is None else releases
+    releases = {name: [select(one, RELEASE) for one in found] for name, found in given.items()}
     own = {"name": listing.name, "releases": releases, "deprecated": deprecated}
     entries = [
         {

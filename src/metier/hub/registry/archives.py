@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
     from metier.store import RegistryRelease, TenantScope
 
-_OWN_COLUMNS = ("name", "version", "description", "content")
+_OWN_COLUMNS = ("name", "version", "description", "content", "url")
 
 
 def keep_archives(scope: TenantScope, release: Release, namespace: str) -> dict[str, Any]:

@@ -5,11 +5,10 @@ A change is read from the store by its number, so that another process's release
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import threading
-from operator import itemgetter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from packaging.version import Version
@@ -17,18 +16,16 @@ from packaging.version import Version
 from metier._cache import BoundedCache
 from metier._lazy import dataclass
 from metier.errors import SkillNotFound
-from metier.hub.publish.listing import RELEASE, Listing, index, marketplace, old_index, select
+from metier.hub.publish.listing import Listing, index, marketplace, old_index
 from metier.hub.sources.http import sha256_of
-from metier.hub.sources.well_known import EXTENSION
 from metier.skill import shown
 from metier.skill.skill_requirement import version_of
 from metier.store.registry import PUBLIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from metier.hub.publish.listing import Facts
-    from metier.store import RegistryRelease, TenantScope
+    from metier.store import TenantScope
+    from metier.store.registry import ReleaseSummary
 
 Form: TypeAlias = Literal["index", "old-index", "marketplace"]
 _BATCH = 5_000
@@ -55,10 +52,10 @@ class RegistryLists:
         self._name, self._url = tenant or "metier", url
         self._lock = threading.Lock()
         self._number = 0
-        self._releases: dict[str, dict[str, Facts]] = {}
-        """What the lists say of every release, by name and version."""
-        self._current: dict[str, tuple[str, Facts]] = {}
-        """The newest version of each skill that was not yanked, with all of its facts."""
+        self._releases: dict[str, list[Facts]] = {}
+        """The facts of every release that a list tells, by the name of the skill, the newest first."""
+        self._current: dict[str, Facts] = {}
+        """All facts of the newest release of each skill that was not yanked."""
         self._documents: dict[Form, ListDocument] = {}
 
     def document(self, scope: TenantScope, form: Form) -> ListDocument:
@@ -76,7 +73,8 @@ class RegistryLists:
         """The index of one skill alone, with all of its releases."""
         with self._lock:
             self._read_changes(scope)
-            return _compact(index(self._listing([name] if name in self._releases else [])))
+            releases = {name: self._releases[name]} if name in self._releases else {}
+            return _compact(index(self._listing(name), releases))
 
     def all_current(self, scope: TenantScope) -> dict[str, Facts]:
         """The newest release of each skill, by name, with its namespace, version, description and content."""
@@ -88,43 +86,48 @@ class RegistryLists:
         """The namespace and version of the newest release of a skill; raises `SkillNotFound` where there is none."""
         with self._lock:
             self._read_changes(scope)
-            version, facts = self._current.get(name, ("", {}))
-        if not version:
+            found = self._current.get(name)
+        if found is None:
             raise SkillNotFound(f"There is no skill {shown(name)!r}.", hint="Look at the index.")
-        return str(facts["namespace"]), version
+        return found["namespace"], found["version"]
 
     def _build(self, form: Form) -> dict[str, Any]:
-        listing = self._listing(sorted(self._releases))
+        listing = self._listing(*sorted(self._current))
         if form == "old-index":
             return old_index(listing)
         if form == "marketplace":
             return marketplace(listing, self._plugin_source)
-        found = index(listing)
-        found["extensions"][EXTENSION]["releases"] = _within_budget(listing)
-        return found
+        return index(listing, self._other_releases())
 
-    def _listing(self, names: Iterable[str]) -> Listing:
+    def _listing(self, *names: str) -> Listing:
+        """The current releases of these skills."""
         return Listing(
             name=self._name,
             url=self._url,
             description="",
             owner={"name": self._name},
-            skills={name: self._of_skill(name) for name in names},
+            skills={name: [self._current[name]] for name in names if name in self._current},
         )
 
-    def _of_skill(self, name: str) -> list[Facts]:
-        """The releases of a skill, the newest first, of which the current one has all facts."""
-        version, facts = self._current.get(name, ("", {}))
-        found = {**self._releases[name], **({version: facts} if version else {})}
-        return [found[one] for one in sorted(found, key=_order, reverse=True)]
+    def _other_releases(self) -> dict[str, list[Facts]]:
+        """The releases beside the current ones: those that were yanked first, then the newest, while there is room."""
+        every = self._releases.values()
+        yanked = (one for releases in every for one in releases if "yanked" in one)
+        rounds = range(max(map(len, every), default=0))
+        others = (one for place in rounds for releases in every for one in releases[place : place + 1])
+        kept = (one for one in others if "yanked" not in one and not self._is_current(one))
+        found: dict[str, list[Facts]] = {}
+        for one in islice(chain(yanked, kept), _MAX_LISTED_BYTES // _BYTES_OF_RELEASE):
+            found.setdefault(one["name"], []).append(one)
+        return found
+
+    def _is_current(self, facts: Facts) -> bool:
+        current = self._current.get(facts["name"])
+        return current is not None and current["version"] == facts["version"]
 
     def _plugin_source(self, facts: Facts) -> dict[str, str]:
-        label = f"{facts['name']}-{facts['version']}"
-        return {
-            "source": "archive",
-            "url": f"{self._url}/plugins/{label}.zip",
-            "sha256": facts["plugin"][len("sha256:") :],
-        }
+        url = f"{self._url}/plugins/{facts['url'].rpartition('/')[2]}"
+        return {"source": "archive", "url": url, "sha256": facts["plugin"].removeprefix("sha256:")}
 
     def _read_changes(self, scope: TenantScope) -> None:
         last = scope.releases.last_change()
@@ -134,37 +137,31 @@ class RegistryLists:
             self._number = 0
             self._releases, self._current = {}, {}
         self._documents.clear()
-        changed: set[str] = set()
+        changed: dict[str, dict[str, Facts]] = {}
         while batch := scope.releases.changed_since(self._number, _BATCH):
             for release in batch:
-                self._take(release)
-                changed.add(release.name)
+                if release.status in PUBLIC:
+                    changed.setdefault(release.name, {})[release.version] = _facts(release)
             self._number = batch[-1].number
-        for name in changed:
+        for name, releases in changed.items():
+            earlier = {one["version"]: one for one in self._releases.get(name, ())}
+            self._releases[name] = sorted({**earlier, **releases}.values(), key=_order, reverse=True)
             self._choose_current(scope, name)
 
-    def _take(self, release: RegistryRelease) -> None:
-        if release.status not in PUBLIC:
-            return
-        facts = {"name": release.name, "namespace": release.namespace, "version": release.version}
-        facts |= {"url": release.facts["url"], "digest": release.archive_digest, "content": release.digest}
-        facts |= {"yanked": release.reason} if release.status == "yanked" else {}
-        self._releases.setdefault(release.name, {})[release.version] = facts
-        held = self._current.get(release.name)
-        if release.status == "published" and (held is None or _order(release.version) >= _order(held[0])):
-            self._current[release.name] = (release.version, {**release.facts, **facts, **_provenance(release)})
-
     def _choose_current(self, scope: TenantScope, name: str) -> None:
-        """Read all facts of the newest release again where that one was yanked which was current."""
-        releases = self._releases.get(name, {})
-        usable = [version for version, facts in releases.items() if "yanked" not in facts]
-        newest = max(usable, key=_order, default="")
-        if newest and self._current.get(name, ("",))[0] == newest:
+        """Read all facts of the newest release that was not yanked."""
+        newest = next((one for one in self._releases[name] if "yanked" not in one), None)
+        current = self._current.pop(name, None)
+        if newest is None:
             return
-        self._current.pop(name, None)
-        found = scope.releases.get(releases[newest]["namespace"], name, newest) if newest else None
-        if found is not None and found.status == "published":
-            self._current[name] = (newest, {**found.facts, **releases[newest], **_provenance(found)})
+        if current is None or current["version"] != newest["version"]:
+            release = scope.releases.get(newest["namespace"], name, newest["version"])
+            if release is None:
+                return
+            provenance = {"at": release.at, "by": release.by, "namespace": release.namespace}
+            more = {"description": release.description, "provenance": provenance}
+            current = {**release.facts, **newest, **more}
+        self._current[name] = current
 
 
 class AllRegistryLists:
@@ -182,29 +179,20 @@ class AllRegistryLists:
         return found
 
 
-def _provenance(release: RegistryRelease) -> dict[str, Any]:
-    return {
-        "description": release.description,
-        "provenance": {"at": release.at, "by": release.by, "namespace": release.namespace},
+def _facts(release: ReleaseSummary) -> Facts:
+    facts = {
+        "name": release.name,
+        "namespace": release.namespace,
+        "version": release.version,
+        "url": f"{release.name}/{release.name}-{release.version}.zip",
+        "digest": release.archive_digest,
+        "content": release.digest,
     }
+    return {**facts, "yanked": release.reason} if release.status == "yanked" else facts
 
 
-def _within_budget(listing: Listing) -> dict[str, list[dict[str, Any]]]:
-    """The releases beside the current ones: those that were yanked first, then the newest, as far as there is room."""
-    found: list[tuple[bool, int, Facts]] = []
-    for releases in listing.skills.values():
-        others = [one for one in releases if "provenance" not in one]
-        found += [("yanked" not in one, depth, one) for depth, one in enumerate(others)]
-    found.sort(key=itemgetter(0, 1))
-    chosen: dict[str, list[dict[str, Any]]] = {}
-    for _, _, one in found[: _MAX_LISTED_BYTES // _BYTES_OF_RELEASE]:
-        chosen.setdefault(one["name"], []).append(select(one, RELEASE))
-    return chosen
-
-
-@functools.lru_cache(maxsize=200_000)
-def _order(version: str) -> Version:
-    return version_of(version) or _OLDEST
+def _order(facts: Facts) -> Version:
+    return version_of(facts["version"]) or _OLDEST
 
 
 def _compact(value: object) -> bytes:
