@@ -208,6 +208,14 @@ def find_release(
     return found
 
 
+def find_releases(scope: TenantScope, namespace: str, name: str) -> list[RegistryRelease]:
+    """All releases of a skill that were given to others; raises `SkillNotFound` where there are none."""
+    found = [one for one in scope.releases.all(namespace=namespace, name=name) if one.status in PUBLIC]
+    if not found:
+        raise SkillNotFound(f"There is no skill {shown(namespace)}/{shown(name)}.", hint="Look at the index.")
+    return found
+
+
 def _read(files: Files, name: str, version: str) -> Release:
     release = read_release(files, version=version)
     if name not in ("", release.name):

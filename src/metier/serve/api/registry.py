@@ -16,7 +16,7 @@ from metier.errors import FileMissing, SkillNotFound
 from metier.hub.publish.listing import INDEX, OLD_INDEX
 from metier.hub.registry.archives import archive_of, files_of_upload
 from metier.hub.registry.lists import Form
-from metier.hub.registry.publication import find_release, publish_release
+from metier.hub.registry.publication import find_release, find_releases, publish_release
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, ReaderOf, require
 from metier.serve.api.pages import conditional
@@ -141,10 +141,7 @@ class PublishedVersion(PackageVersion):
     responses=documented(404),
 )
 def list_versions(scope: ReaderOf, owner: SkillName, name: SkillName) -> PackageVersions:
-    found = [one for one in scope.releases.all(namespace=owner, name=name) if one.status in PUBLIC]
-    if not found:
-        raise SkillNotFound(f"There is no package {owner}/{name}.", hint="Look at the index.")
-    newest_first = sorted(found, key=lambda one: one.at, reverse=True)
+    newest_first = sorted(find_releases(scope, owner, name), key=lambda one: one.at, reverse=True)
     # What was yanked is left out: clients of this API know no word for it, and would choose it.
     usable = [PackageVersion.of(one) for one in newest_first if one.status == "published"]
     return PackageVersions(package=f"{owner}/{name}", versions=usable)

@@ -11,6 +11,7 @@ from metier.hub.registry.namespaces import find_namespace, list_namespaces, put_
 from metier.hub.registry.publication import (
     MAX_FEEDBACK,
     find_release,
+    find_releases,
     publish_release,
     review_submission,
     submit_release,
@@ -129,15 +130,19 @@ def change_namespace(caller: CallerOf, namespace: SkillName, body: NamespaceBody
     return NamespaceAnswer.of(put_namespace(caller.scope, caller.person, namespace, body.owners, body.criteria))
 
 
-@router.get("/packages/{namespace}", **require("viewer"), summary="The releases in a namespace")
+@router.get(
+    "/packages/{namespace}", **require("viewer"), summary="The releases in a namespace", responses=documented(404)
+)
 def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> Page[ReleaseAnswer]:
+    find_namespace(caller.scope, namespace)
     return _page([one for one in caller.scope.releases.all(namespace=namespace) if one.status in PUBLIC], paging)
 
 
-@router.get("/packages/{namespace}/{name}", **require("viewer"), summary="The releases of a skill")
+@router.get(
+    "/packages/{namespace}/{name}", **require("viewer"), summary="The releases of a skill", responses=documented(404)
+)
 def list_releases(caller: CallerOf, namespace: SkillName, name: SkillName, paging: PagingOf) -> Page[ReleaseAnswer]:
-    found = caller.scope.releases.all(namespace=namespace, name=name)
-    return _page([one for one in found if one.status in PUBLIC], paging)
+    return _page(find_releases(caller.scope, namespace, name), paging)
 
 
 @router.get(
