@@ -102,7 +102,7 @@ _RELEASES = Table(
     order=("namespace", "name", "number"),
     json={"facts": dict, "criteria": dict},
 )
-_ALL = f"SELECT {', '.join(_RELEASES.columns)} FROM releases WHERE tenant = ?"
+_KEYS = f"SELECT {', '.join(_KEY)} FROM releases WHERE tenant = ?"
 _CHANGED = (
     f"SELECT {', '.join(ReleaseSummary._fields)} FROM releases WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?"
 )
@@ -155,9 +155,12 @@ class Releases:
     ) -> list[RegistryRelease]:
         """Return releases by namespace and name, those that changed first before others."""
         where = given(namespace=namespace, name=name, status=status)
+        if namespace is not None or not where:
+            return self._rows.select(_RELEASES, **where)
+        # For whole rows, SQLite would pass by the indexes and look at all releases of the tenant.
         condition = "".join(f" AND {column} = ?" for column in where)
-        # Sorted here: to read them in order, SQLite would pass by the index of names and look at all that there are.
-        found = map(_RELEASES.from_row, self._rows.statement(f"{_ALL}{condition}", *where.values()))
+        keys = self._rows.statement(f"{_KEYS}{condition}", *where.values())
+        found = [one for one in (self.get(*key) for key in keys) if one is not None]
         return sorted(found, key=attrgetter(*_RELEASES.order))
 
     def changed_since(self, number: int, limit: int = 1_000) -> list[ReleaseSummary]:

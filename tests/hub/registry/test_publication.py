@@ -54,7 +54,7 @@ def stores(store_url: str) -> Iterator[list[Store]]:
 def test_of_those_who_publish_a_version_at_once_one_does(stores: list[Store]) -> None:
     found = at_once(
         *(
-            lambda store=store, number=number: publish_release(  # type: ignore[misc]
+            lambda store=store, number=number: publish_release(
                 store.of(), ADA, "default", skill_files(body=f"By {number}."), guard=Guard()
             )
             for number, store in enumerate(stores)
@@ -70,9 +70,7 @@ def test_of_namespaces_that_want_a_name_at_once_one_gets_it(stores: list[Store])
         put_namespace(stores[0].of(), ADA, name, [])
     found = at_once(
         *(
-            lambda store=store, name=name: publish_release(  # type: ignore[misc]
-                store.of(), ADA, name, skill_files(), guard=Guard()
-            )
+            lambda store=store, name=name: publish_release(store.of(), ADA, name, skill_files(), guard=Guard())
             for name, store in zip(("one", "two", "three"), stores, strict=True)
         )
     )

@@ -80,7 +80,7 @@ class RegistryLists:
         """The newest release of each skill, by name, with its namespace, version, description and content."""
         with self._lock:
             self._read_changes(scope)
-            return {name: facts for name, (_, facts) in self._current.items()}
+            return dict(self._current)
 
     def current(self, scope: TenantScope, name: str) -> tuple[str, str]:
         """The namespace and version of the newest release of a skill; raises `SkillNotFound` where there is none."""
