@@ -9,11 +9,13 @@ from metier.store import Store
 
 def tamper(store: Store) -> None:
     """Change an earlier record, as only somebody who writes past us can."""
-    if store.kind == "sqlite":
-        store.pool.execute("DROP TRIGGER audit_log_no_update")
-    else:
-        store.pool.execute("DROP TRIGGER audit_log_no_change ON audit_log")
-    store.pool.execute("UPDATE audit_log SET data_json = '{}' WHERE seq = 1")
+    open_it = {
+        "sqlite": "DROP TRIGGER audit_log_no_update",
+        "postgresql": "ALTER TABLE audit_log DISABLE TRIGGER audit_log_no_change",
+    }[store.kind]
+    with store.of().transaction():
+        store.pool.change(open_it)
+        store.pool.change("UPDATE audit_log SET data_json = '{}' WHERE seq = 1")
 
 
 def test_the_last_version_counts_for_its_tenant_alone(store: Store) -> None:

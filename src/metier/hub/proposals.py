@@ -69,7 +69,10 @@ def amend(scope: TenantScope, waits: Proposal, justification: str, evidence: Seq
     found = replace(waits, justification=said, evidence=shows)
     scope.proposals.amend(waits.id, justification=said, evidence=shows)
     basis = review_base_of(scope, waits.skill, waits.location, waits.base_digest, waits.proposed_digest)
-    page_of(scope, waits).write_text(page(found, basis), encoding="utf-8")
+    path = page_of(scope, waits)
+    # Another server of the same store may have made it, in a folder of its own.
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(page(found, basis), encoding="utf-8")
     ids = {"proposal": waits.id, "digest": waits.base_digest, "new_digest": waits.proposed_digest}
     record_event(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
     return found

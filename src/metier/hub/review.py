@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
 
-from metier._lazy import replace
+from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard
 from metier.guard.approvals.roles import has_role
@@ -21,18 +21,30 @@ from metier.skill import shown
 from metier.store.rows import now
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metier.guard import Actor, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
     from metier.skill.package import Files
-    from metier.store import Person, Proposal, TenantScope, Version
+    from metier.store import Person, Proposal, TenantScope
 
 MAX_COMMENT = 4_000
 _LIST = for_people("`metier propose list` shows what waits.")
 _BRINGS: tuple[Literal["install", "apply"], ...] = ("install", "apply")
 """The actions by which an agent brings a new skill into use by itself."""
+
+
+class Destination(Protocol):
+    """The place that a proposal changes: a folder of skills, or the registry of a server."""
+
+    def digest(self) -> str | None:
+        """The digest of the content that is there now; None where there is none."""
+
+    def put(self, files: Files, comment: str, also: Callable[[str, str], None]) -> None:
+        """Put files there; in the same transaction, `also` is given their digest, and a note about the version."""
 
 
 def find_proposal(scope: TenantScope, id: str) -> Proposal:  # noqa: A002
@@ -53,10 +65,12 @@ def approve(
     environment: str = "",
     library: SkillLookup | None = None,
     guard: Guard | None = None,
+    destination: Destination | None = None,
 ) -> Proposal:
     """Agree to a proposal, and apply it at once unless told otherwise; a second time applies one that waits for that.
 
-    It is an approval of the content too, on the terms of policy. Raises `NotPermitted` for who may not decide, which
+    It is put into `destination`, by default the folder that it is for. It is an approval of the content too, on the
+    terms of policy. Raises `NotPermitted` for who may not decide, which
     is recorded, and `ProposalStale` when the skill is not what it was when the proposal was made.
     """
     proposal, comment = find_proposal(scope, id), _checked_comment(comment)
@@ -92,7 +106,8 @@ def approve(
     if not apply:
         _moved(scope, proposal, "approved", person, comment, actor=actor)
     else:
-        _apply(scope, effective, person, proposal, home, files, comment, actor=actor)
+        where = destination or _Folder(scope=scope, effective=effective, home=home, proposal=proposal, by=person)
+        _apply(scope, effective, person, proposal, home, files, comment, where, actor=actor)
         if library is not None:
             library.refresh()
     return find_proposal(scope, id)
@@ -124,7 +139,9 @@ def apply_by_rule(
             record_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)
             return None
     said = f"Policy lets {shown(author.name)!r} make skills by itself: rule {rule.id} ({rule.origin})."
-    _apply(scope, effective, replace(author, name="policy"), proposal, home, files, said, actor=actor, approves=False)
+    policy = replace(author, name="policy")
+    where = _Folder(scope=scope, effective=effective, home=home, proposal=proposal, by=policy)
+    _apply(scope, effective, policy, proposal, home, files, said, where, actor=actor, approves=False)
     return find_proposal(scope, proposal.id)
 
 
@@ -229,6 +246,33 @@ def is_own(person: Person, proposal: Proposal) -> bool:
     return is_author(person, proposal) or (is_user and person.name.casefold() == proposal.on_behalf_of.casefold())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """The folder of a skill."""
+
+    scope: TenantScope
+    effective: EffectivePolicy
+    home: SkillLocation
+    proposal: Proposal
+    by: Person
+
+    def digest(self) -> str | None:
+        return digest_at(self.home.folder)
+
+    def put(self, files: Files, comment: str, also: Callable[[str, str], None]) -> None:
+        put_in_place(
+            self.scope,
+            self.effective,
+            self.home,
+            files,
+            over=self.proposal.base_digest or None,
+            by=self.by,
+            reason=self.proposal.justification,
+            proposal=self.proposal.id,
+            also=lambda version: also(version.digest, f"version {version.number}"),
+        )
+
+
 def _apply(
     scope: TenantScope,
     effective: EffectivePolicy,
@@ -237,38 +281,29 @@ def _apply(
     home: SkillLocation,
     files: Files,
     comment: str,
+    destination: Destination,
     *,
     actor: Actor,
     approves: bool = True,
 ) -> None:
-    there, base = digest_at(home.folder), proposal.base_digest or None
-    if there not in (base, proposal.proposed_digest):
+    there = destination.digest()
+    if there not in (proposal.base_digest or None, proposal.proposed_digest):
         raise _gone_stale(scope, proposal, there, actor)
 
-    def also(version: Version) -> None:
+    def also(digest: str, note: str) -> None:
         if proposal.status == "open":
             said = {**_ids(proposal), "reason": comment or proposal.justification, "policy": effective.digest}
             record_event(scope, "proposal.approved", actor, proposal.skill, **said)
-        _moved(scope, proposal, "applied", person, comment, actor=actor, version=version.number)
+        _moved(scope, proposal, "applied", person, comment, actor=actor, digest=digest, note=note)
         if approves:
             where, because = actor.environment or "", f"Proposal {proposal.id}."
-            approve_content(scope, effective, person, home, version.digest, because, environment=where)
-        expire_others(scope, home.location, version.digest, actor)
+            approve_content(scope, effective, person, home, digest, because, environment=where)
+        expire_others(scope, home.location, digest, actor)
 
     try:
-        put_in_place(
-            scope,
-            effective,
-            home,
-            files,
-            over=base,
-            by=person,
-            reason=proposal.justification,
-            proposal=proposal.id,
-            also=also,
-        )
+        destination.put(files, comment, also)
     except SkillChanged:
-        raise _gone_stale(scope, proposal, digest_at(home.folder), actor) from None
+        raise _gone_stale(scope, proposal, destination.digest(), actor) from None
 
 
 def _moved(
@@ -279,10 +314,13 @@ def _moved(
     comment: str,
     *,
     actor: Actor | None = None,
-    version: int = 0,
+    digest: str = "",
+    note: str = "",
 ) -> None:
-    """Move a proposal on, and record it; raises `ProposalStale` where somebody else was faster."""
-    digest = proposal.proposed_digest if to == "applied" else ""
+    """Move a proposal on, and record it; raises `ProposalStale` where somebody else was faster.
+
+    `digest` is the content that it was applied as.
+    """
     with scope.transaction():
         if not scope.proposals.move(
             proposal.id,
@@ -293,8 +331,7 @@ def _moved(
             applied_digest=digest,
         ):
             raise _decided(find_proposal(scope, proposal.id))
-        notes = (f"version {version}",) if version else ()
-        record = {**_ids(proposal), "reason": comment or proposal.justification, "notes": notes}
+        record = {**_ids(proposal), "reason": comment or proposal.justification, "notes": (note,) if note else ()}
         record_event(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
 
 

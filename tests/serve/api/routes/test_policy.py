@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from httpx import Response
 from tests.serve.api.conftest import Api
 
 from metier.guard import Action, Actor
-from metier.store import Store
 
 DENY = "version: 1\ntools:\n  deny: [WebFetch]\n"
 TEXT = "/api/v1/policy/text"
 CALL = Action(point="call", tool="WebFetch")
 
 
-def put(api: Api, text: str, tag: str | None = '"0"', who: str = "admin") -> Response:
+def put(api: Api, text: str, tag: str | None = '"0"', who: str = "admin") -> Any:
     headers = {} if tag is None else {"If-Match": tag}
-    answer: Response = api.as_(who).put(TEXT, json={"text": text, "reason": "We agreed."}, headers=headers)
-    return answer
+    return api.as_(who).put(TEXT, json={"text": text, "reason": "We agreed."}, headers=headers)
+
+
+def change(api: Api, statement: str) -> None:
+    """Change a row past us, and something else, so that the state is read anew."""
+    with api.scope.transaction():
+        api.scope.store.pool.change(statement)
+        api.scope.blocks.add("name", "anything", reason="Whatever.", by="admin")
 
 
 def outcome(api: Api, tenant: str = "") -> str:
@@ -107,31 +111,30 @@ def test_a_policy_does_not_loosen_what_the_installation_says(api: Api) -> None:
 
 def test_a_row_that_no_record_vouches_for_is_nothing(api: Api) -> None:
     put(api, DENY)
-    api.scope.store.pool.execute(
+    change(
+        api,
         "INSERT INTO policy_versions (tenant, number, text, digest, by, reason, at) "
-        "VALUES ('', 2, 'version: 1', 'x', 'eve', '', '2026')"
+        "VALUES ('', 2, 'version: 1', 'x', 'eve', '', '2026')",
     )
-    api.scope.blocks.add("name", "anything", reason="to be read anew", by="admin")
     assert outcome(api) == "deny"
     assert api.as_("viewer").get(TEXT).json()["number"] == 1
     assert put(api, "version: 1\n", '"1"').json()["number"] == 3
 
 
 @pytest.mark.parametrize(
-    "change",
+    "statement",
     [
         "DELETE FROM policy_versions WHERE number = 2",
         "UPDATE policy_versions SET text = 'version: 1' WHERE number = 2",
         "UPDATE policy_versions SET number = 3 WHERE number = 2",
     ],
 )
-def test_a_policy_that_is_not_there_as_it_was_written_is_not_replaced_by_an_earlier_one(api: Api, change: str) -> None:
+def test_a_policy_that_is_not_there_as_it_was_written_is_not_replaced_by_an_earlier_one(
+    api: Api, statement: str
+) -> None:
     put(api, "version: 1\n")
     put(api, DENY, '"1"')
-    api.scope.store.pool.execute(change)
-    with Store.open(api.scope.store.url) as fresh:
-        assert fresh.of().policy_versions.last() is not None
-    api.scope.blocks.add("name", "anything", reason="to be read anew", by="admin")
+    change(api, statement)
     found = api.as_("viewer").get("/api/v1/policy").json()
     assert found["files"][0]["is_broken"] and found["values"]["on-error"]["value"] == "deny"
     assert api.as_("viewer").get(TEXT).json()["is_intact"] is False
