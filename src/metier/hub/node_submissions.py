@@ -14,9 +14,8 @@ from metier.guard import Actor
 from metier.guard.approvals.requests import MAX_REASON, record_fields, requester_name
 from metier.guard.audit.governance_events import record_event
 from metier.guard.notify import notifying
-from metier.hub.proposals import park
+from metier.hub.registry.proposals import park_release, proposes
 from metier.hub.skill_files import capabilities_of, keep_files
-from metier.hub.skill_location import SkillLocation
 from metier.skill import shown
 from metier.store import Person
 from metier.store.rows import now
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
     from metier.store import ApprovalRequest, Proposal, TenantScope
     from metier.store.nodes import Node
-
-DEPLOYED = "registry:"
-"""How the location of a deployed skill begins, before its name: nodes have it wherever they keep such skills."""
 
 
 def receive_request(
@@ -68,17 +64,16 @@ def receive_proposal(scope: TenantScope, guard: Guard, node: Node, sent: Proposa
     """
     known = scope.proposals.get(sent.id)
     if known is not None:
-        if known.proposed_digest != sent.proposed_digest or node.person not in (known.author, known.on_behalf_of):
+        is_own = node.person in (known.author, known.on_behalf_of)
+        if not is_own or not proposes(scope, known, _content(scope, sent.proposed_digest)):
             raise _taken(sent.id)
         return known
-    name, _, source = sent.skill.partition("@")
-    home = SkillLocation(location=f"{DEPLOYED}{name}", name=name, source=source or "server", layer="enterprise")
     before = _content(scope, sent.base_digest) if sent.base_digest else {}
     by_agent = sent.author_kind == "agent"
     author = Person(name=sent.author, kind="agent") if by_agent else Person(name=node.person)
-    return park(
+    return park_release(
         scope,
-        home,
+        sent.skill.partition("@")[0],
         before,
         _content(scope, sent.proposed_digest),
         sent.justification,

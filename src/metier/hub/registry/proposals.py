@@ -35,7 +35,7 @@ from metier.store.registry import PUBLIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.guard import Guard
+    from metier.guard import Actor, Guard
     from metier.hub.skill_location import SkillLocation
     from metier.skill.package import Files
     from metier.store import Person, Proposal, RegistryRelease, TenantScope
@@ -72,20 +72,45 @@ def propose_release(
         raise InvalidArgument(
             f"{shown(name)!r} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
         )
-    home = location_of_skill(scope, name, namespace)
-    find_namespace(scope, home.source.removeprefix(PREFIX))
     deployed = scope.deployments.get(name)
     before: Files = scope.revisions.files(deployed.digest) if deployed is not None else {}
     if isinstance(change, str) and not before:
         raise ProposalInvalid(f"{shown(name)!r} is not deployed, so there is nothing that a diff could change.")
     after: Files = apply_diff(before, change) if isinstance(change, str) else dict(change)
-    require_sound(after)
     if before and digest_of_files(after) == digest_of_files(before):
         raise ProposalInvalid("It changes nothing.", hint="Propose what is to be different.")
+    actor = actor_of(author, scope)
+    return park_release(scope, name, before, after, justification, evidence, author, actor, guard, namespace=namespace)
+
+
+def park_release(
+    scope: TenantScope,
+    name: str,
+    before: Files,
+    after: Files,
+    justification: str,
+    evidence: Sequence[str],
+    author: Person,
+    actor: Actor,
+    guard: Guard,
+    *,
+    namespace: str = "",
+    id: str = "",  # noqa: A002
+) -> Proposal:
+    """Keep a proposal of other contents for a skill of the registry, as its next version, until it is decided."""
+    home = location_of_skill(scope, name, namespace)
+    find_namespace(scope, home.source.removeprefix(PREFIX))
+    require_sound(after)
     require_skill(after, name, deployable=not before)
     after = with_next_version(scope, name, after)
     with notifying(guard.governance.effective):
-        return park(scope, home, before, after, justification, evidence, author, actor_of(author, scope), guard)
+        return park(scope, home, before, after, justification, evidence, author, actor, guard, id=id)
+
+
+def proposes(scope: TenantScope, proposal: Proposal, files: Files) -> bool:
+    """Whether a proposal is about these files, perhaps under the next version."""
+    version = _version_in(scope.revisions.files(proposal.proposed_digest)) or ""
+    return proposal.proposed_digest in (digest_of_files(files), digest_of_files(with_version(files, version)))
 
 
 def with_next_version(scope: TenantScope, name: str, files: Files) -> Files:

@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 from tests.serve.api.conftest import Api
 
-from metier.errors import StoreUnavailable
+from metier._lazy import replace
+from metier.errors import InvalidArgument, StoreUnavailable
+from metier.hub.node_submissions import receive_proposal
 from metier.hub.registry.deployment import deploy_release
 from metier.hub.registry.namespaces import put_namespace
 from metier.hub.registry.publication import publish_release
-from metier.skill.package import Files
+from metier.hub.skill_files import keep_files
+from metier.skill.package import Files, digest_of_files
+from metier.store import Proposal
+from metier.store.nodes import Node
 
 SKILL = "---\nname: refunds\ndescription: Decides about refunds.\nmetadata:\n  version: 1.0.0\n---\nWithin 14 days.\n"
 FILES: Files = {"SKILL.md": ("file", SKILL.encode())}
@@ -113,6 +118,30 @@ def test_a_new_skill_is_released_and_an_admin_deploys_it(api: Api) -> None:
     assert decide(api, "reviewer", made, "approve").json()["status"] == "applied"
     assert api.scope.releases.get("support", "returns", "0.1.0") is not None
     assert api.scope.deployments.get("returns") is None
+
+
+def test_what_an_agent_on_a_node_proposes_is_the_next_release_too(api: Api) -> None:
+    guard = api.context.guard("")
+    changed: Files = {"SKILL.md": ("file", SKILL.replace("14", "30").encode())}
+    keep_files(api.scope, guard.governance.effective, "refunds@server", changed)
+    node = Node(id="n-1", name="laptop", person="viewer")
+    sent = Proposal(
+        id="p-12345678",
+        skill="refunds@server",
+        location="/home/vic/.metier/node-skills/refunds",
+        base_digest=digest_of_files(FILES),
+        proposed_digest=digest_of_files(changed),
+        justification="The law changed.",
+        author_kind="agent",
+        author="helper",
+    )
+    assert receive_proposal(api.scope, guard, node, sent).id == sent.id
+    assert receive_proposal(api.scope, guard, node, sent).id == sent.id
+    with pytest.raises(InvalidArgument):
+        receive_proposal(api.scope, guard, node, replace(sent, proposed_digest=sent.base_digest))
+    assert decide(api, "reviewer", {"id": sent.id}, "approve").json()["status"] == "applied"
+    deployed = api.scope.deployments.get("refunds")
+    assert deployed is not None and deployed.version == "1.0.1"
 
 
 def test_others_recommend_and_the_author_withdraws(api: Api) -> None:
