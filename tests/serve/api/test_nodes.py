@@ -12,6 +12,9 @@ from tests.serve.api.node_client import NODES, NodeClient
 
 from metier.guard import Actor
 from metier.guard.audit.governance_events import record_event
+from metier.guard.policy.file import PolicyFile
+from metier.guard.policy.files import Policies
+from metier.guard.policy.reader import parse_policy
 from metier.skill.package import digest_of_files
 from metier.store import Approval, Revision, Store, revision_files
 from metier.store.registry import Deployment
@@ -92,13 +95,27 @@ def test_the_state_has_policy_decisions_and_deployments(api: Api, node: NodeClie
     assert archive.headers["Content-Type"] == "application/gzip"
 
 
-def test_a_node_never_gets_the_address_of_the_store(api: Api, node: NodeClient) -> None:
-    with api.scope.transaction():
-        text = "version: 1\nmode: enforce\naudit: {key: /etc/key, checkpoint-every: 50}\n"
-        api.scope.policy_versions.add(text, by="admin")
+def test_a_node_never_gets_the_address_of_the_store_or_a_program_of_the_server(
+    api: Api, node: NodeClient, tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\nnotify: {run: [mail]}\naudit: {key: /etc/key, checkpoint-every: 50}\n")
+    api.context.governance("").policies.places = Policies.of_administrators("", str(file)).places
+    api.scope.policy_versions.add("version: 1\n", by="admin")
+    text = next(one["text"] for one in node.state()["policies"] if "policy.yaml" in one["name"])
+    assert "/etc/key" not in text
+    assert "notify" not in text
+    assert "checkpoint-every: 50" in text
+
+
+def test_a_policy_of_a_tenant_that_names_a_program_is_none_on_a_node(api: Api, node: NodeClient) -> None:
+    api.scope.policy_versions.add("version: 1\nnotify: {run: [id]}\nmode: audit\n", by="admin")
     (policy,) = node.state()["policies"]
-    assert "/etc/key" not in policy["text"]
-    assert "checkpoint-every: 50" in policy["text"]
+    assert read(policy["text"]).is_torn
+
+
+def read(text: str) -> PolicyFile:
+    return parse_policy(text, "server", "enterprise")
 
 
 def test_a_lease_names_the_state_that_it_is_for(api: Api, node: NodeClient) -> None:

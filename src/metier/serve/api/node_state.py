@@ -17,6 +17,7 @@ from metier.guard.audit.checkpoints import default_key_path
 from metier.guard.audit.keys import SigningKey
 from metier.guard.governance import InForce
 from metier.guard.policy.file import PolicyFile
+from metier.guard.policy.schema import KEYS
 from metier.serve.api.context import ServerContext
 from metier.store import GovernanceState, TenantScope
 
@@ -24,8 +25,8 @@ FORMAT = 1
 _MAX_TENANTS = 1_000
 _MAX_WAITING = 2_000
 _DECIDED_DAYS = 30
-_OF_THE_SERVER = (("store",), ("audit", "key"), ("scan", "suppressions"))
-"""Keys of a policy about the server's own machine: an address there may have a password in it."""
+_OF_THE_SERVER = tuple(tuple(name.split(".")) for name, key in KEYS.items() if key.is_of_machine)
+"""Keys of a policy about the server's own machine: an address there may have a password, and a program is its own."""
 _TORN = "["
 """A text that no reader takes for a policy, in place of one that the server itself cannot read."""
 
