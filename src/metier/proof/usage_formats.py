@@ -59,9 +59,10 @@ def openmetrics_lines(report: UsageReport) -> Iterator[str]:
         for row in report.rows:
             number = row.counts[counter]
             value = f"{number / MILLION:.6f}" if unit in _UNITS else str(number)
-            yield f'metier_{name}_total{{{_LABELS[report.by]}="{_escaped(row.name)}"}} {value}'
+            yield f'metier_{name}_total{{{_LABELS[report.by]}="{escaped_label(row.name)}"}} {value}'
     yield "# EOF"
 
 
-def _escaped(text: str) -> str:
+def escaped_label(text: str) -> str:
+    """The value of a label in quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

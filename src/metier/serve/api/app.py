@@ -17,6 +17,7 @@ from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.entrance import Entrance
 from metier.serve.api.idempotency import Idempotency
 from metier.serve.api.limits import RequestLimits
+from metier.serve.api.metrics import MeasuredRequests
 from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import answer_problems
@@ -69,11 +70,12 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
         # Clients that are generated call their functions by these.
         generate_unique_id_function=_operation_id,
     )
-    app.state.context = ServerContext(store, settings)
+    app.state.context = context = ServerContext(store, settings)
     answer_problems(app)
     # The last that is added comes first.
     app.add_middleware(Idempotency, store=store)
     app.add_middleware(RequestLimits, limits=settings.limits)
+    app.add_middleware(MeasuredRequests, metrics=context.metrics)
     app.add_middleware(Entrance, has_tls=settings.is_secure)
     app.include_router(_health)
     for router in ROUTERS:

@@ -13,6 +13,7 @@ from metier.guard import Guard
 from metier.guard.governance import Governance
 from metier.guard.policy.stored import StoredPolicies
 from metier.hub.registry.lists import AllRegistryLists
+from metier.serve.api.metrics import RequestMetrics
 from metier.serve.api.oidc import OidcProvider
 from metier.serve.api.settings import ServerSettings
 from metier.store import Store
@@ -33,6 +34,7 @@ class ServerContext:
         self.stopping = threading.Event()
         self.provider = OidcProvider(settings.oidc) if settings.oidc is not None else None
         self.registry_lists = AllRegistryLists(settings.url)
+        self.metrics = RequestMetrics()
         self._guards: BoundedCache[str, Guard] = BoundedCache(_MAX_TENANTS)
 
     def stop(self) -> None:

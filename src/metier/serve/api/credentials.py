@@ -103,7 +103,22 @@ def _reader(
     context: Context,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
 ) -> TenantScope:
-    if bearer is None and COOKIE not in request.cookies and context.settings.has_open_registry:
+    return _scope_of(request, context, bearer, is_open=context.settings.has_open_registry)
+
+
+def _observer(
+    request: Request,
+    context: Context,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> TenantScope:
+    return _scope_of(request, context, bearer, is_open=context.settings.is_alone)
+
+
+def _scope_of(
+    request: Request, context: Context, bearer: HTTPAuthorizationCredentials | None, *, is_open: bool
+) -> TenantScope:
+    """The scope of a viewer or a node; where it `is_open`, that of the installation for whoever has no credential."""
+    if bearer is None and COOKIE not in request.cookies and is_open:
         return context.store.of()
     caller = _caller(request, context, bearer)
     _demand("viewer", nodes=True)(caller)
@@ -112,3 +127,5 @@ def _reader(
 
 ReaderOf = Annotated[TenantScope, Depends(_reader)]
 """The scope whose registry a request may read: that of its credential, or where anybody may, of the installation."""
+ObserverOf = Annotated[TenantScope, Depends(_observer)]
+"""The scope that a request may observe: that of its credential, or on this machine alone, of the installation."""

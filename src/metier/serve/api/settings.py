@@ -134,6 +134,11 @@ class ServerSettings(_Settings):
         return is_loopback(self.host)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether only this machine reaches it, and no proxy passes on what others ask."""
+        return self.is_local and self.public_url is None and not self.allowed_hosts
+
+    @property
     def url(self) -> str:
         """The address by which clients reach it, without a slash at its end."""
         if self.public_url is not None:
@@ -143,8 +148,7 @@ class ServerSettings(_Settings):
     @property
     def has_open_registry(self) -> bool:
         """Whether everybody who reaches it may read the registry of the installation."""
-        is_alone = self.is_local and self.public_url is None and not self.allowed_hosts
-        return is_alone if self.registry.anonymous is None else self.registry.anonymous
+        return self.is_alone if self.registry.anonymous is None else self.registry.anonymous
 
 
 def read_settings(path: str | os.PathLike[str] | None, **options: object) -> ServerSettings:

@@ -7,6 +7,7 @@ from metier.serve.api.routes import (
     contents,
     decisions,
     deployments,
+    metrics,
     node_exchange,
     nodes,
     packages,
@@ -23,6 +24,7 @@ from metier.serve.api.routes import (
 )
 
 ROUTERS = (
+    metrics.router,
     people.router,
     sign_in.router,
     approvals.router,
