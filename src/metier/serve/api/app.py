@@ -10,6 +10,7 @@ import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from metier._version import __version__
 from metier.serve.api import openapi
@@ -17,6 +18,8 @@ from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.entrance import Entrance
 from metier.serve.api.idempotency import Idempotency
 from metier.serve.api.limits import RequestLimits
+from metier.serve.api.mcp_mount import PATH as MCP_PATH
+from metier.serve.api.mcp_mount import McpMount
 from metier.serve.api.metrics import MeasuredRequests
 from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.pages import conditional
@@ -53,7 +56,8 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         worker = DeliveryWorker(app.state.context)
         worker.start()
-        yield
+        async with mcp.running():
+            yield
         await anyio.to_thread.run_sync(worker.stop)
         store.close()
 
@@ -71,6 +75,8 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     app.state.context = context = ServerContext(store, settings)
+    mcp = McpMount(context)
+    app.router.routes.append(Route(MCP_PATH, mcp, include_in_schema=False))
     answer_problems(app)
     # The last that is added comes first.
     app.add_middleware(Idempotency, store=store)

@@ -77,6 +77,13 @@ class NodeSettings(_Settings):
     """How long the state of a node holds without the server; policy may say less."""
 
 
+class McpSettings(_Settings):
+    """The skills that MCP clients get at `/mcp`."""
+
+    scripts: Literal["allow", "ask", "deny"] = "deny"
+    """Whether scripts of skills run for them, in sandboxes on this machine."""
+
+
 class RegistrySettings(_Settings):
     """Who reads the registry."""
 
@@ -109,6 +116,7 @@ class ServerSettings(_Settings):
     nodes: NodeSettings = NodeSettings()
     registry: RegistrySettings = RegistrySettings()
     webhooks: WebhookSettings = WebhookSettings()
+    mcp: McpSettings = McpSettings()
     oidc: OidcSettings | None = None
 
     @property

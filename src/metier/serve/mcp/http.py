@@ -35,8 +35,11 @@ def app_of(
     allowed_hosts: Sequence[str] | None,
     on_end: Callable[[str], object],
     is_over: Callable[[str], bool],
+    admits: bool = True,
 ) -> Starlette:
     """The app. Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token.
+
+    Without `admits` it answers every request: whatever it is a part of has looked at who asks and for what host.
 
     `on_end` is told the id of a session of the older protocols that its client has ended. A client whose session
     `is_over` is told so, and begins a new one.
@@ -50,7 +53,8 @@ def app_of(
     )
     app.router.redirect_slashes = False  # there is one path, and what is close to it is another
     app.add_middleware(HttpSessions, on_end=on_end, is_over=is_over)
-    app.add_middleware(HttpAdmission, token=token, allowed_hosts=allowed_hosts or ())
+    if admits:
+        app.add_middleware(HttpAdmission, token=token, allowed_hosts=allowed_hosts or ())
     app.build_middleware_stack()  # what is wrong with an option is said here, and not at the first request
     return app
 

@@ -114,6 +114,13 @@ class SkillServer:
 
         With `token`, every request must have it: `Authorization: Bearer TOKEN`.
         """
+        return self._app(token=token, allowed_hosts=allowed_hosts)
+
+    def mounted_app(self) -> Starlette:
+        """The same as a part of another app, which looks at who asks and for what host."""
+        return self._app(token=None, allowed_hosts=None, admits=False)
+
+    def _app(self, *, token: str | None, allowed_hosts: Sequence[str] | None, admits: bool = True) -> Starlette:
         from metier.serve.mcp.http import app_of
 
         return app_of(
@@ -122,6 +129,7 @@ class SkillServer:
             allowed_hosts=allowed_hosts,
             on_end=self._ended,
             is_over=self._conversations.is_over,
+            admits=admits,
         )
 
     async def run_http(
