@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from fastapi import Request
 
-from metier._lazy import dataclass, field
+from metier._lazy import dataclass, field, logger
 from metier.guard import Guard, Policy
 from metier.guard.approvals.roles import has_role
 from metier.serve.api.context import ServerContext
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from metier.serve.mcp import SkillServer
+
+log = logger("metier.serve")
 
 PATH = "/mcp"
 _MAX_SERVERS = 500
@@ -153,6 +155,9 @@ class McpMount:
             async with served.app.router.lifespan_context(served.app):
                 task_status.started()
                 await served.over.wait()
+        except Exception:
+            # What goes wrong in the server of one person is not the end of the others.
+            log.exception("a server for MCP clients failed")
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(served.server.close)
