@@ -25,7 +25,11 @@ _INTRODUCTION = """\
 browser. Each role includes those before it. A node is a machine that `metier login` has bound. Everything that a caller
 sees and changes belongs to the tenant of their credential: to the admin of another tenant, what belongs to this one is
 not there (`own` in the last column). A call without a valid credential is answered with 401, one that takes more than
-the caller has with 403."""
+the caller has with 403. What is behind a route may ask for more: policy says who grants which approvals, and a person
+without the role admin ends only their own tokens.
+
+Nobody reads the registry without a credential (`public`) unless `registry.anonymous` is set, as it is by default where
+no other machine reaches the server; then they read that of the installation."""
 
 
 def roles_page() -> str:
@@ -60,5 +64,6 @@ def _cells(operation: dict[str, Any]) -> list[str]:
     if role is None:
         return ["yes"] * len(_CALLERS)
     people = [has_role(Person(name=one, roles=frozenset({one})), role) for one in ROLES]
-    may = [False, role == "node" or nodes, *people]
-    return [*("yes" if one else "no" for one in may), "own" if people[-1] else "no"]
+    anonymous = "public" if operation.get("x-anonymous") else "no"
+    may = [role == "node" or nodes, *people]
+    return [anonymous, *("yes" if one else "no" for one in may), "own" if people[-1] else "no"]

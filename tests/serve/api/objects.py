@@ -7,29 +7,81 @@ from typing import Any
 
 from tests.serve.api.conftest import Api
 
+from metier.guard.policy.stored import set_policy
+from metier.hub.registry.deployment import deploy_release
 from metier.hub.registry.namespaces import put_namespace
-from metier.hub.registry.publication import publish_release
+from metier.hub.registry.publication import publish_release, submit_release
+from metier.store import Approval, ApprovalRequest, Person
 from metier.store.nodes import Node
+from metier.store.webhooks import Delivery, Webhook
 
 MARK = "zinnober"
 """A word that stands in every object of tenant "", so that an answer shows whether it tells of one."""
 
 
-FILES: dict[str, tuple[Any, bytes]] = {
-    "SKILL.md": ("file", f"---\nname: {MARK}\ndescription: Paints it red.\nversion: 1.0.0\n---\nPaint.\n".encode())
-}
+_TEXT = f"---\nname: {MARK}\ndescription: Paints it red.\n---\n"
+
+
+def files(body: str) -> dict[str, tuple[Any, bytes]]:
+    """The files of a skill."""
+    return {"SKILL.md": ("file", f"{_TEXT}{body}\n".encode())}
 
 
 def make_objects(api: Api) -> dict[str, str]:
     """Make an object of each kind in tenant ""; returns for what stands before a parameter of a path its value."""
     scope, admin, guard = api.scope, api.person("admin"), api.context.guard("")
-    namespace = f"{MARK}-paints"
+    namespace, version = f"{MARK}-paints", "1.0.0"
     put_namespace(scope, admin, namespace, ["user:admin"])
-    release = publish_release(scope, admin, namespace, FILES, guard=guard)
+    release = publish_release(scope, admin, namespace, files("Paint."), guard=guard, version=version)
+    submitted = submit_release(scope, admin, namespace, files("Paint twice."), guard=guard, version="1.1.0")
+    skill = f"{MARK}@registry:{namespace}"
+    request = scope.approvals.request(ApprovalRequest(digest=release.digest, skill=skill))
+    approval = scope.approvals.add(
+        Approval(digest=f"sha256:{'1' * 64}", skill=skill, decision="denied", decided_by="admin")
+    )
+    set_policy(scope, admin, f"# {MARK}\nversion: 1\n")
+    scope.people.add(Person(name=MARK, roles=frozenset({"viewer"})))
+    token, _ = scope.people.new_token(MARK, label=MARK)
     scope.nodes.add(Node(id="node", name=f"{MARK}-laptop", person="admin"))
+    hook = scope.webhooks.add(Webhook(url=f"https://{MARK}.example", form="json", events=("quarantine",), secret="x"))
+    delivery = scope.webhooks.add_delivery(Delivery(webhook=hook.id, event="quarantine", payload="{}"))
+    deploy_release(scope, admin, namespace, MARK, version, guard=guard)
     return {
-        "/api/v1/contents/": release.digest,
+        "/api/v1/contents/": submitted.digest,
         "/api/v1/nodes/": "node",
+        "/api/v1/people/": MARK,
+        "/api/v1/tokens/": token.id,
+        "/api/v1/requests/": request.id,
+        "/api/v1/approvals/": approval.id,
+        "/api/v1/policy/versions/": "1",
+        "/api/v1/deployments/": MARK,
+        "/api/v1/webhooks/": hook.id,
+        "/api/v1/webhooks/{id}/deliveries/": delivery.id,
+        "/api/v1/namespaces/": namespace,
+        **package("/api/v1/packages/", namespace, version),
+        **package("/api/v1/skills/", namespace, version),
+        "/api/v1/skills/{namespace}/{name}/versions/": version,
+        "/api/v1/skills/{namespace}/{name}/versions/{version}/files/": "SKILL.md",
+        "/api/v1/skills/{namespace}/{name}/diff?from": version,
+        "/api/v1/skills/{namespace}/{name}/diff?to": version,
+        **package("/api/v1/submissions/", namespace, "1.1.0"),
+        "/.well-known/agent-skills/": MARK,
+        "/.well-known/agent-skills/{name}/": f"{MARK}-{version}.zip",
+        "/.well-known/skills/": MARK,
+        "/.well-known/skills/{name}/": "SKILL.md",
+        "/plugins/": f"{MARK}-{version}.zip",
+        "/v1/packages/": namespace,
+        "/v1/packages/{owner}/": MARK,
+        "/v1/packages/{owner}/{name}/versions/": version,
+    }
+
+
+def package(prefix: str, namespace: str, version: str) -> dict[str, str]:
+    """The parameters of a path that names a release."""
+    return {
+        prefix: namespace,
+        f"{prefix}{{namespace}}/": MARK,
+        f"{prefix}{{namespace}}/{{name}}/": version,
     }
 
 
