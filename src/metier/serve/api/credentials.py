@@ -111,7 +111,7 @@ def _observer(
     context: Context,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
 ) -> TenantScope:
-    return _scope_of(request, context, bearer, is_open=context.settings.is_alone)
+    return _scope_of(request, context, bearer, is_open=context.settings.has_open_metrics)
 
 
 def _scope_of(

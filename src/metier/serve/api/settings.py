@@ -158,6 +158,11 @@ class ServerSettings(_Settings):
         """Whether everybody who reaches it may read the registry of the installation."""
         return self.is_alone if self.registry.anonymous is None else self.registry.anonymous
 
+    @property
+    def has_open_metrics(self) -> bool:
+        """Whether metrics take no credential: on this machine alone, unless nothing may be read without one."""
+        return self.is_alone and self.has_open_registry
+
 
 def read_settings(path: str | os.PathLike[str] | None, **options: object) -> ServerSettings:
     """The settings in a file, replaced by those options that are not None; raises `InvalidArgument` for wrong ones."""
