@@ -5,20 +5,23 @@ from __future__ import annotations
 import functools
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._json_object import object_of
 from metier.dialect.dialects import CONTROL_TOOLS
 from metier.proof.model_price import cost_of
 from metier.skill import shown
+from metier.store.node_records import CHECKPOINT
 from metier.store.usage import COUNTERS, UsageCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import TenantScope
 
+UsageRecord: TypeAlias = tuple[int, str, str, str, str]
+"""Number, time, type, skill and text of an audit record."""
 BATCH = 5_000
 """The records that are read, added up and written at once."""
 _COUNTED = {
@@ -69,12 +72,23 @@ def roll_up(
         if not records:
             break
         until = records[-1][0]
-        if usage.add(count_records(records, keeps_queries=keeps_queries), after=after, until=until):
+        counts = count_records(_with_shipped(scope, records), keeps_queries=keeps_queries)
+        if usage.add(counts, after=after, until=until):
             counted += len(records)
         on_batch(until)
     if keep_from:
         usage.fold(keep_from)
     return counted
+
+
+def _with_shipped(scope: TenantScope, records: Iterable[UsageRecord]) -> Iterator[UsageRecord]:
+    """Yield records, and behind the checkpoint of a node those that it has shipped with it."""
+    for record in records:
+        yield record
+        if record[2] == CHECKPOINT:
+            for shipped in scope.audit_search.shipped_with(object_of(record[4]) or {}):
+                columns = shipped.columns or {}
+                yield 0, columns["ts"], columns["event_type"], columns["skill_ref"], shipped.text
 
 
 def catch_up(scope: TenantScope, policy: EffectivePolicy, *, on_batch: Callable[[int], None] = lambda seq: None) -> int:
@@ -88,7 +102,7 @@ def catch_up(scope: TenantScope, policy: EffectivePolicy, *, on_batch: Callable[
     )
 
 
-def count_records(records: Iterable[tuple[int, str, str, str, str]], *, keeps_queries: bool = False) -> UsageCounts:
+def count_records(records: Iterable[UsageRecord], *, keeps_queries: bool = False) -> UsageCounts:
     """Return the counters of records, as `UsageTable.records` gives them.
 
     >>> record = '{"skill":"pdf","source":"acme","layer":"project","agent":"clerk"}'

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import itertools
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from metier._json_object import text_at
 from metier._lazy import dataclass
 from metier.store.audit_log import CHAINED, chained_record
+from metier.store.node_records import NodeChain, NodeRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from metier.store.audit_filters import AuditFilters
     from metier.store.audit_log import AuditTable, ChainedRecord
@@ -92,6 +95,14 @@ class AuditSearch:
                     yield place, chained
             if len(rows) < size:
                 return
+
+    def shipped_with(self, checkpoint: Mapping[str, Any]) -> Iterator[ChainedRecord]:
+        """Yield the records of a node that were accepted together with a checkpoint in the log."""
+        node, chain = text_at(checkpoint, "node"), text_at(checkpoint, "chain")
+        epoch, after, through = (checkpoint.get(name) for name in ("epoch", "after", "through"))
+        if type(epoch) is int and type(after) is int and type(through) is int:
+            records = NodeRecords(self._rows).walk(NodeChain(node=node, chain=chain, epoch=epoch), start=after)
+            yield from itertools.takewhile(lambda one: one.seq <= through, records)
 
 
 def _time(chained: ChainedRecord) -> str:

@@ -118,7 +118,7 @@ class NodeRecords:
             if fresh:
                 self._rows.change_all(_INSERT, (_row(where, one) for one in fresh))
                 last = ChainPosition(seq=fresh[-1].seq, hash=fresh[-1].hash)
-                self._log.append(_about(event, CHECKPOINT, where, last))
+                self._log.append({**_about(event, CHECKPOINT, where, last), "after": fresh[0].seq - 1})
         return Receipt(last=last)
 
     def compare(

@@ -9,9 +9,10 @@ import pytest
 from tests.serve.api.conftest import Api
 
 from metier.store import TenantScope
-from metier.store.audit_log import FIRST, chain_hash, columns_of, parse_record
+from metier.store.audit_log import ChainPosition, chain_hash
 from metier.store.canonical_json import serialize
-from metier.store.connection_pool import Value
+from metier.store.node_records import NodeChain, SentRecord
+from metier.store.nodes import Node
 
 PATH = "/api/v1/audit"
 LONG_AGO = {"until": "2026-02-01"}
@@ -28,26 +29,18 @@ def add(scope: TenantScope, *records: dict[str, Any]) -> None:
 
 
 def ship(scope: TenantScope, node: str, *records: dict[str, Any]) -> None:
-    """Put records of a node into the store as it would have shipped them."""
-    previous = FIRST
-    for seq, content in enumerate(records, 1):
-        text = serialize({**content, "seq": seq, "tenant": ""})
+    """Let a node ship its next records."""
+    known = scope.nodes.get(node) or Node(id=node, name=node, person="viewer")
+    if scope.nodes.get(node) is None:
+        scope.nodes.add(known)
+    last = scope.node_records.last(NodeChain(node=node, chain=""))
+    sent = list[SentRecord]()
+    for content in records:
+        text = serialize({**content, "seq": last.seq + 1, "tenant": ""})
         assert text is not None
-        made, columns = chain_hash(previous, text), columns_of(parse_record(text) or {})
-        row: dict[str, Value] = {
-            "tenant": scope.tenant,
-            "node": node,
-            "chain": "",
-            "epoch": 0,
-            "seq": seq,
-            "data_json": text,
-        }
-        row |= {"prev_hash": previous, "hash": made, "received_at": "", **columns}
-        names = ", ".join(row)
-        sql = f"INSERT INTO node_records ({names}) VALUES ({', '.join('?' * len(row))})"
-        with scope.transaction():
-            scope.store.pool.change(sql, list(row.values()))
-        previous = made
+        sent.append(SentRecord(seq=last.seq + 1, text=text, previous=last.hash, hash=chain_hash(last.hash, text)))
+        last = ChainPosition(seq=last.seq + 1, hash=sent[-1].hash)
+    assert scope.node_records.accept(known, "", sent, {"reason": "It was sent."}).last == last
 
 
 def found(api: Api, who: str = "viewer", **query: Any) -> list[dict[str, Any]]:
@@ -160,6 +153,18 @@ def test_a_stream_begins_behind_the_last_record_or_where_a_client_left_off(api: 
     last = found(api)[0]["seq"]
     assert [one["seq"] for one in streamed(api, after=last - 2)] == [last - 1, last]
     assert [one["seq"] for one in streamed(api, after=1, headers={"Last-Event-ID": f"{last - 1}"})] == [last]
+
+
+def test_a_stream_has_what_nodes_ship_and_nothing_is_lost_by_who_comes_back(api: Api) -> None:
+    add(api.scope, record(1))
+    ship(api.scope, "n-1", record(2), record(3))
+    ship(api.scope, "n-1", record(4))
+    ship(api.scope, "n-2", record(5))
+    everything = [(one.get("node"), one["reason"]) for one in streamed(api, after=0)]
+    assert everything == [(None, "no. 1"), ("n-1", "no. 2"), ("n-1", "no. 3"), ("n-1", "no. 4"), ("n-2", "no. 5")]
+    assert [one["reason"] for one in streamed(api, after=0, node="n-2")] == ["no. 5"]
+    first = found(api, type="skill")[-1]["seq"]
+    assert [one["reason"] for one in streamed(api, after=first)] == ["no. 2", "no. 3", "no. 4", "no. 5"]
 
 
 def test_a_chain_is_verified_and_its_fault_is_named(api: Api) -> None:

@@ -26,6 +26,15 @@ def test_usage_is_that_of_the_tenant(api: Api) -> None:
     assert api.as_("other").get("/api/v1/usage", params=query).json()["rows"] == []
 
 
+def test_usage_counts_what_nodes_have_shipped_once(api: Api) -> None:
+    query = {"since": "2026-01-01", "until": "2026-01-31", "by": "agent"}
+    for number, agent in enumerate(("clerk", "scribe", "clerk"), 1):
+        ship(api.scope, "n-1", used("skill.activated", agent=agent))
+        rows = api.as_("viewer").get("/api/v1/usage", params=query).json()["rows"]
+        assert sum(row["loads"] for row in rows) == number
+    assert {row["name"]: row["loads"] for row in rows} == {"clerk": 2, "scribe": 1}
+
+
 RUNS = [
     record(1, "script.run", path="a.py", skill="deploy", source="acme", exit_code=0, success=True, duration_ms=12.5),
     record(2, "skill.activated", agent="clerk", session="s-1"),

@@ -22,9 +22,11 @@ from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import Caller, CallerOf, require
 from metier.serve.api.pages import Page, Paging, PagingOf, bad_cursor, cursor_of
 from metier.serve.api.streams import BEAT, SSE, event, watch
+from metier.store import TenantScope
 from metier.store.audit_filters import AuditFilters
 from metier.store.audit_log import ChainedRecord
 from metier.store.audit_search import AuditPlace, FoundRecord
+from metier.store.node_records import CHECKPOINT
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
@@ -67,6 +69,8 @@ class ChainAnswer(BaseModel):
     """The result of verifying a chain."""
 
     tenant: str
+    node: str
+    """The node whose log it is; empty for the log of the server."""
     ok: bool
     records: int
     checkpoints: int
@@ -81,6 +85,7 @@ class ChainAnswer(BaseModel):
         fault = found.fault
         return cls(
             tenant=found.tenant,
+            node=found.node,
             ok=found.is_ok,
             records=found.records,
             checkpoints=found.checkpoints,
@@ -204,9 +209,22 @@ async def _records(
         if chained is None:
             yield BEAT
             continue
+        record = (chained.record if chained.is_whole else None) or {}
+        if record.get("type") == CHECKPOINT:
+            # Who comes back after a part of them gets all of them again.
+            for one in await anyio.to_thread.run_sync(_shipped, caller.scope, record, wanted):
+                yield event("record", one, key=str(place))
         place = chained.seq
-        if chained.is_whole and chained.record is not None and wanted.filters.selects(chained.record):
-            yield event("record", chained.record, key=str(place))
+        if record and wanted.node is None and wanted.filters.selects(record):
+            yield event("record", record, key=str(place))
+
+
+def _shipped(scope: TenantScope, checkpoint: dict[str, Any], wanted: _Wanted) -> list[dict[str, Any]]:
+    """The records that a node has shipped with a checkpoint, as far as they are wanted."""
+    if wanted.node not in (None, checkpoint["node"]):
+        return []
+    found = (one.record for one in scope.audit_search.shipped_with(checkpoint) if one.is_whole)
+    return [{**one, "node": checkpoint["node"]} for one in found if one is not None and wanted.filters.selects(one)]
 
 
 @router.get("/verify", **require("viewer"), summary="Whether all records of the tenant are as they were written")
