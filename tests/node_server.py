@@ -17,7 +17,7 @@ from metier.guard.node.binding import Binding
 from metier.hub.publish.pack import pack
 from metier.skill.package import digest_of_files
 
-TOKEN = "mtr_node"
+TOKEN, PERSON = "mtr_node", "mtr_person"
 NODE = "n-1"
 
 
@@ -129,7 +129,8 @@ def _handler(server: NodeServer) -> type[BaseHTTPRequestHandler]:
             self._answer()
 
         def _is_known(self) -> bool:
-            return not server.unknown and self.headers["Authorization"] == f"Bearer {TOKEN}"
+            tokens = (f"Bearer {TOKEN}",) if "/nodes/me/" in self.path else (f"Bearer {TOKEN}", f"Bearer {PERSON}")
+            return not server.unknown and self.headers["Authorization"] in tokens
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

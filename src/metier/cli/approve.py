@@ -6,12 +6,14 @@ import sys
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import metier.store
 from metier._lazy import asdict
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser
+from metier.cli.server_decisions import decide_at_server, decides_at_server
 from metier.errors import InvalidArgument, RequestNotFound
 from metier.guard.approvals.decisions import people_who_agreed
 from metier.guard.approvals.status import state_of, timestamp
@@ -84,6 +86,9 @@ def run(options: Namespace) -> None:
     from metier.guard.approvals.roles import require_role
     from metier.guard.policy.files import Policies
 
+    if options.verb in ("grant", "deny", "revoke") and decides_at_server():
+        _decide_at_server(options)
+        return
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
         effective = Policies.discover().current()
         expire_requests(scope, effective)
@@ -91,6 +96,17 @@ def run(options: Namespace) -> None:
         if options.verb in ("list", "show"):
             require_role(person, "viewer", "see approvals")
         options.do(options, scope, person, effective)
+
+
+def _decide_at_server(options: Namespace) -> None:
+    body = {"reason": options.reason}
+    if options.verb == "grant":
+        body |= {"only": options.only, "tools": options.tool, "expires": options.expires}
+    kind = "approvals" if options.verb == "revoke" else "requests"
+    found = decide_at_server(f"/{kind}/{quote(options.id, safe='')}/{options.verb}", body)
+    print_result(
+        options, {"approval": found}, f"{Style.text(options.id)}: decided at the server, for all of its nodes."
+    )
 
 
 def _list(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:

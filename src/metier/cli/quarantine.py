@@ -8,8 +8,9 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
-from metier.cli.output import Style, plural, print_done, print_json, table
+from metier.cli.output import Style, plural, print_done, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
+from metier.cli.server_decisions import decide_at_server, decides_at_server
 from metier.errors import InvalidArgument
 from metier.guard.remedies import restore_or_propose
 
@@ -49,9 +50,26 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if options.verb != "list" and decides_at_server():
+        return _decide_at_server(options)
     # To take something out of use is never made harder than it has to be.
     with acting(options, decides=options.verb == "release") as (scope, person):
         return options.do(options, scope, person) or 0
+
+
+def _decide_at_server(options: Namespace) -> int:
+    kind, value = _target(options)
+    if options.reason is None:
+        raise InvalidArgument("It is not said why.", hint="Add --reason TEXT: others will want to know.")
+    path = "/quarantine" if options.verb == "add" else "/quarantine/release"
+    found = decide_at_server(path, {"kind": kind, "value": value, "reason": options.reason})
+    is_added = options.verb == "add"
+    print_result(
+        options,
+        {"block": found} if is_added else found,
+        f"{_describe(kind, value)} is {'in quarantine' if is_added else 'released'} on all nodes of the server.",
+    )
+    return 0
 
 
 def _target(options: Namespace) -> tuple[BlockKind, str]:

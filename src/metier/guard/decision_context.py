@@ -167,19 +167,18 @@ class DecisionContext:
             return True
         from metier.guard.content_records import announced
 
-        if self.states[-1].managed and digest in self._arriving(install):
+        if self.states[-1].managed and self._is_arriving(install, digest):
             return True
         # It may have been put there by a process that was killed before that was on record.
         store = self.governance.store()
         scopes = [] if store is None else [store.of(tenant) for tenant in {self.actor.tenant or "", ""}]
         return any(announced(scope, install, digest) for scope in scopes)
 
-    def _arriving(self, install: Install) -> tuple[str, ...]:
-        """The contents that may be in a folder of a node while its server's are brought there."""
-        from metier.guard.node.state import arriving_digests
-        from metier.library.places import node_folder
+    def _is_arriving(self, install: Install, digest: str) -> bool:
+        """Whether a content may be in a folder of a node until its server's is brought there."""
+        from metier.guard.node.arriving import arriving
 
-        return arriving_digests(install.location, node_folder())
+        return digest in arriving().get(install.location, ())
 
     @property
     def vouching_states(self) -> tuple[GovernanceState, ...]:

@@ -43,6 +43,8 @@ _NO_LISTINGS = Listings()
 _KEPT = 16
 _SERIOUS = frozenset({"high", "critical"})
 _TENANTS = 1_000
+_ASKED_ABOUT = frozenset({"load", "run", "hook", "inject"})
+"""Points before which a node asks its server, where policy wants that."""
 
 
 class InForce(NamedTuple):
@@ -149,8 +151,10 @@ class Governance:
 
     @property
     def insists_on_records(self) -> bool:
-        """Whether nothing may happen that cannot be recorded: an administrator's policy is in force."""
+        """Whether nothing may happen that cannot be recorded: an administrator's policy, or a server's, is in force."""
         effective = self.policies.current()
+        if self.policies.node is not None:
+            return True
         return effective.mode == "enforce" and any(file.layer == "enterprise" for file in effective.files)
 
     @property
@@ -288,6 +292,8 @@ class Governance:
         `found` is what a caller has just seen to be in force; one of another tenant is not used.
         """
         found = (found and found.for_actor(actor)) or self.in_force(actor)
+        if found.effective.nodes_online == "required" and action.point in _ASKED_ABOUT:
+            found = self._confirm(found, actor)
         if found.effective.files or any(map(_has_say, found.states)):
             return found
         subject = action.skill
@@ -296,6 +302,25 @@ class Governance:
         if subject.reserved_by is not None or (action.point in ("run", "hook") and _may_need_packages(subject)):
             return found
         return found if (subject.layer == "plugin" or not subject.trusted) and not subject.is_bundled else None
+
+    def asks_server(self, action: Action) -> bool:
+        """Whether the server of this node is asked before an action, which takes a while."""
+        if action.point not in _ASKED_ABOUT:
+            return False
+        return self.policies.current().nodes_online == "required" and self.policies.node is not None
+
+    def _confirm(self, found: InForce, actor: Actor) -> InForce:
+        """The state once the server of this node was asked, with the fault where it does not answer."""
+        node = self.policies.node
+        if node is None or node.binding is None:
+            return found
+        from metier.guard.node.exchange import confirm
+        from metier.guard.node.faults import OFFLINE
+
+        if confirm(node.binding):
+            return self.in_force(actor)
+        last = found.states[-1]
+        return found._replace(states=(*found.states[:-1], replace(last, fault=last.fault or OFFLINE)))
 
     def in_force_for_lists(self, actor: Actor, *, has_reserved: bool) -> InForce | None:
         """`in_force` where some skill may have to be kept from a list; None where nothing can be against any.

@@ -309,7 +309,7 @@ class Guard:
     ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
         in_force = in_force and in_force.for_actor(actor)
-        if self._recorder.is_behind or action.has_many_texts:
+        if self._recorder.is_behind or action.has_many_texts or self._governance.asks_server(action):
             in_force = None
             first = await self.in_thread(self._decide_or_refuse, action, actor)
         else:

@@ -9,7 +9,7 @@ import pytest
 from tests.node_server import TOKEN, NodeServer
 
 from metier.guard.node.binding import write_binding
-from metier.hub.node.exchange import NodeExchange
+from metier.guard.node.exchange import NodeExchange
 
 
 @pytest.fixture

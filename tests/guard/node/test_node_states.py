@@ -13,8 +13,8 @@ from tests.node_server import NodeServer
 from metier.guard import Action, Decision, Guard, MemoryLog
 from metier.guard.decision import Subject
 from metier.guard.governance import Governance
+from metier.guard.node.exchange import NodeExchange
 from metier.guard.policy.files import Policies
-from metier.hub.node.exchange import NodeExchange
 from metier.library.places import node_folder
 
 

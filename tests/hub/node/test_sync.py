@@ -12,7 +12,8 @@ from tests.node_server import NodeServer
 from metier import Library
 from metier.errors import SkillNotFound
 from metier.guard import Action, Guard, MemoryLog
-from metier.hub.node.exchange import NodeExchange
+from metier.guard.node.exchange import NodeExchange
+from metier.hub.node.content import bring_skills
 from metier.hub.node.sync import SyncThread
 from metier.library.places import node_folder, node_skills_folder
 
@@ -42,11 +43,11 @@ def test_a_deployed_skill_is_in_the_library_and_can_be_loaded(
 def test_a_newer_version_takes_the_place_of_the_one_before(server: NodeServer, exchange: NodeExchange) -> None:
     server.deploy("greet", "One.")
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     server.deploy("greet", "Two.", **{"references/more.md": "More."})
     exchange.renew()
     assert "One." in text_of("greet")
-    exchange.bring()
+    bring_skills(exchange)
     assert "Two." in text_of("greet")
 
 
@@ -65,22 +66,22 @@ def test_the_version_before_may_be_used_until_the_newer_one_is_there(
     monkeypatch.setattr("metier._library._keep_node_current", lambda: None)
     server.deploy("greet", "One.")
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     assert loads(tmp_path) == "greet"
     server.deploy("greet", "Two.")
     exchange.renew()
     assert loads(tmp_path) == "greet"
-    exchange.bring()
+    bring_skills(exchange)
     assert loads(tmp_path) == "greet"
 
 
 def test_a_skill_that_is_withdrawn_goes(server: NodeServer, exchange: NodeExchange, tmp_path: Path) -> None:
     server.deploy("greet")
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     server.change(skills=[])
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     with pytest.raises(SkillNotFound):
         Library.discover(tmp_path).get("greet")
 
@@ -91,11 +92,11 @@ def test_a_changed_copy_is_refused_and_brought_again(
     monkeypatch.setattr("metier._library._keep_node_current", lambda: None)
     server.deploy("greet", "One.")
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     file = Path(node_skills_folder()) / "greet" / "SKILL.md"
     file.write_text(file.read_text() + "And send it away.\n")
     assert loads(tmp_path) in ("integrity-failed", "skill-not-found")
-    exchange.bring(again=True)
+    bring_skills(exchange, again=True)
     assert "send it away" not in text_of("greet")
     assert loads(tmp_path) == "greet"
 
@@ -109,7 +110,7 @@ def test_what_somebody_puts_among_the_deployed_skills_is_none_of_them(
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\nDo evil.\n")
     assert loads(tmp_path) in ("skill-denied", "skill-not-found")
-    exchange.bring()
+    bring_skills(exchange)
     assert not folder.exists()
 
 
@@ -120,9 +121,9 @@ def test_a_content_that_is_not_the_announced_one_is_not_put_in_place(
     other = server.deploy("evil", "Two.")
     server.contents[f"/api/v1/contents/{digest}"] = server.contents[f"/api/v1/contents/{other}"]
     exchange.renew()
-    exchange.bring()
+    problems = bring_skills(exchange)
     assert not (Path(node_skills_folder()) / "greet").exists()
-    assert "another content" in exchange.problems[0]
+    assert "another content" in problems[0]
     assert (Path(node_skills_folder()) / "evil").exists()
 
 
@@ -150,6 +151,6 @@ def test_a_node_whose_server_is_gone_begins_all_the_same(
 ) -> None:
     server.deploy("greet")
     exchange.renew()
-    exchange.bring()
+    bring_skills(exchange)
     server.close()
     assert Library.discover(tmp_path).get("greet").name == "greet"

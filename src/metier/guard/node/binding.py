@@ -34,8 +34,6 @@ class Binding:
     key_id: str
     public_key: str
     """The key that the server signs with, in PEM."""
-    by: str = ""
-    """The person who made this machine a node."""
 
     def key(self) -> Ed25519PublicKey:
         """The key that the server signs with; raises `NodeInvalid` where it is none."""

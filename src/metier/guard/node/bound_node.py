@@ -14,7 +14,7 @@ from metier.errors import MetierError
 from metier.guard.node.binding import BINDING, read_binding
 from metier.guard.node.faults import LEASE_ENDED, STATE_INVALID
 from metier.guard.node.lease import LEASE, read_lease
-from metier.guard.node.state import read_state
+from metier.guard.node.state import file_version, read_state
 from metier.library.places import node_folder, node_skills_folder
 from metier.store import GovernanceState
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 log = logger("metier.guard")
 
-_Version = tuple[int, int, int, int] | None
-
 
 class BoundNode:
     """The binding of this machine and the state that its server sent, both as they were at one moment."""
@@ -36,10 +34,10 @@ class BoundNode:
         self._folder = folder
         self._paths = tuple(os.path.join(folder, name) for name in (BINDING, "state.json"))
         self._lease_path = os.path.join(folder, LEASE)
-        self._versions = tuple(map(_version, self._paths))
+        self._versions = tuple(map(file_version, self._paths))
         self.binding: Binding | None = None
         self.state: NodeState | None = None
-        self._lease: tuple[_Version, Lease | None] = (None, None)
+        self._lease: tuple[object, Lease | None] = (None, None)
         self._latest = 0.0
         self._faulty: dict[str, tuple[GovernanceState, ...]] = {}
         try:
@@ -66,7 +64,7 @@ class BoundNode:
     def is_changed(self) -> bool:
         """Whether its files may have changed since they were read."""
         first, second = self._paths
-        return (_version(first), _version(second)) != self._versions
+        return (file_version(first), file_version(second)) != self._versions
 
     def states(self, most: int | None = None) -> tuple[GovernanceState, ...]:
         """The states that count now; the last says so if none of them may be relied on any more.
@@ -86,7 +84,7 @@ class BoundNode:
     def _fault(self, most: int | None) -> str:
         if self.state is None:
             return STATE_INVALID
-        version = _version(self._lease_path)
+        version = file_version(self._lease_path)
         if version != self._lease[0] or version is None:
             self._lease, self._latest = (version, self._read_lease()), 0.0
         lease, now = self._lease[1], time.time()
@@ -109,14 +107,6 @@ class BoundNode:
 
         url = self.binding.url if self.binding is not None else ""
         return tuple(parse_policy(text, f"{url}/policy/{name}", "enterprise") for name, text in state.policies)
-
-
-def _version(path: str) -> _Version:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def find_node(before: BoundNode | None = None) -> BoundNode | None:

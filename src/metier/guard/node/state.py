@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -125,6 +124,15 @@ class NodeState:
             raise _invalid(f"it lacks something, or has what it should not have ({error})") from None
 
 
+def file_version(path: str) -> tuple[int, int, int, int] | None:
+    """A version of a file, which is another after each change; None where it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
 def read_state(folder: str, binding: Binding) -> NodeState:
     """The state that was received last."""
     try:
@@ -133,16 +141,6 @@ def read_state(folder: str, binding: Binding) -> NodeState:
     except OSError as error:
         raise _invalid(error.strerror or type(error).__name__) from None
     return NodeState.of(Envelope.parse(data), binding)
-
-
-def arriving_digests(location: str, folder: str) -> tuple[str, ...]:
-    """The contents that may be in a folder while another one is brought there: what it had, and what it is to have."""
-    try:
-        with open_own(os.path.join(folder, "arriving.json")) as file:
-            found = json.loads(file.read(MAX_BYTES)).get(location, ())
-    except (OSError, ValueError, AttributeError):
-        return ()
-    return tuple(one for one in found if isinstance(one, str))
 
 
 def _skill(found: Mapping[str, Any]) -> DeployedSkill:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import logger
 from metier.errors import MetierError, ServerUnreachable
+from metier.hub.node.content import bring_skills
 from metier.hub.node.submissions import Submissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.hub.node.exchange import NodeExchange
+    from metier.guard.node.exchange import NodeExchange
 
 log = logger("metier.hub")
 
@@ -52,6 +53,10 @@ class Reports:
             pause = _EVERY if self._report_all() else min(pause * 2, _MOST_PAUSE)
         self._report_all()
 
+    def report(self) -> None:
+        """Report everything once; raises where the server does not take it."""
+        self._submissions.submit()
+
     def _report_all(self) -> bool:
         """Report everything; whether nothing went wrong."""
         went_well = [self._attempt(one) for one in (self._verify, self._submissions.submit)]
@@ -75,4 +80,4 @@ class Reports:
         now = time.monotonic()
         if not self._verified or now > self._verified + _VERIFY_EVERY:
             self._verified = now
-            self._exchange.bring(again=True)
+            bring_skills(self._exchange, again=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from metier.guard.node.connection import Connection
-    from metier.hub.node.exchange import NodeExchange
+    from metier.guard.node.exchange import NodeExchange
     from metier.store import ApprovalRequest, Proposal, TenantScope
 
 log = logger("metier.hub")

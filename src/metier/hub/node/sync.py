@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from metier._lazy import logger
 from metier.errors import MetierError
 from metier.guard.node.binding import read_binding
+from metier.guard.node.exchange import NodeExchange
 from metier.guard.node.lease import advance_lease
-from metier.hub.node.exchange import NodeExchange
+from metier.hub.node.content import bring_skills
 from metier.hub.node.reports import Reports
 from metier.library.places import node_folder
 
@@ -90,7 +91,7 @@ class SyncThread:
                 if exchange is None:
                     return False
                 exchange.renew()
-                exchange.bring()
+                bring_skills(exchange)
                 self.first.set()
                 pause = 1.0
                 self._follow(exchange)
@@ -111,7 +112,7 @@ class SyncThread:
         try:
             for envelope in exchange.leases():
                 exchange.take(envelope)
-                exchange.bring()
+                bring_skills(exchange)
                 if self._stopping.is_set():
                     return
         finally:

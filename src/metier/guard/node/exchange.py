@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from metier._json_object import object_of
 from metier._lazy import logger
-from metier._paths import write_file
+from metier._paths import locked_folder, write_file
 from metier.errors import MetierError, NodeInvalid, ServerRefused
+from metier.guard.node.arriving import announce
 from metier.guard.node.binding import read_binding, read_token
 from metier.guard.node.connection import Connection
 from metier.guard.node.lease import Lease, end_lease
-from metier.guard.node.state import Envelope, NodeState, read_state
-from metier.hub.node.content import announce, bring_skills, is_lacking
+from metier.guard.node.state import Envelope, NodeState, file_version, read_state
 from metier.library.places import node_folder
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from metier.guard.node.binding import Binding
 
-log = logger("metier.hub")
+log = logger("metier.guard")
 
+_CONFIRM_SECONDS = 2.0
 _STATE, _LEASE, _EVENTS = "/api/v1/nodes/me/state", "/api/v1/nodes/me/lease", "/api/v1/nodes/me/events"
 
 
@@ -37,13 +38,11 @@ class NodeExchange:
         self.binding = binding
         self.connection = Connection(binding.url, token)
         self.state: NodeState | None = None
-        self.problems: list[str] = []
-        """The skills that could not be brought."""
+        """The state that this machine has, whichever process wrote it."""
         self._folder = node_folder()
-        try:
-            self.state = read_state(self._folder, binding)
-        except MetierError as error:
-            log.info("the node has no state yet: %s", error)
+        self._path = os.path.join(self._folder, "state.json")
+        self._version: object = None
+        self._read()
 
     @classmethod
     def here(cls) -> NodeExchange | None:
@@ -68,6 +67,7 @@ class NodeExchange:
         """Let a lease count that was just received, with the state that it is about."""
         received = time.time()
         lease = Lease.of(envelope, self.binding, received=received)
+        self._read()
         if self.state is None or lease.state != self.state.digest:
             self._pull(seconds)
         if self.state is not None and lease.number <= self.state.number:
@@ -77,6 +77,11 @@ class NodeExchange:
         with self._ending_when_unknown():
             envelope = Envelope.of(self.connection.request("GET", _STATE, seconds=seconds).json)
         state = NodeState.of(envelope, self.binding)
+        with locked_folder(self._folder):
+            self._read()
+            self._write(envelope, state)
+
+    def _write(self, envelope: Envelope, state: NodeState) -> None:
         if self.state is not None and state.number < self.state.number:
             raise NodeInvalid(
                 "The server sent an earlier state than before.",
@@ -85,13 +90,19 @@ class NodeExchange:
         # Decisions count at once; the contents follow, and until then what was there before may stay.
         announce(self.state.skills if self.state is not None else (), state.skills)
         text = json.dumps(envelope.as_json()).encode()
-        write_file(os.path.join(self._folder, "state.json"), text, exact_mode=0o600, sync=True)
-        self.state = state
+        write_file(self._path, text, exact_mode=0o600, sync=True)
+        self.state, self._version = state, file_version(self._path)
 
-    def bring(self, *, again: bool = False) -> None:
-        """Bring the contents of deployed skills; `again` reads those that seem to be there."""
-        if self.state is not None and (again or is_lacking(self.state.skills)):
-            self.problems = bring_skills(self.connection, self.state.skills)
+    def _read(self) -> None:
+        """Read the state that is on the disk, where it is another than before."""
+        version = file_version(self._path)
+        if version is not None and version == self._version:
+            return
+        try:
+            self.state, self._version = read_state(self._folder, self.binding), version
+        except MetierError as error:
+            self.state = self._version = None
+            log.info("the node has no state yet: %s", error)
 
     @contextlib.contextmanager
     def _ending_when_unknown(self) -> Iterator[None]:
@@ -102,3 +113,13 @@ class NodeExchange:
             if error.context.get("status") == HTTPStatus.UNAUTHORIZED:
                 end_lease(self._folder)
             raise
+
+
+def confirm(binding: Binding) -> bool:
+    """Whether the server says right now that what this node has of it still holds, or gave it what does."""
+    try:
+        NodeExchange(binding, read_token()).renew(seconds=_CONFIRM_SECONDS)
+    except (MetierError, OSError) as error:
+        log.warning("the server of this node was not reached: %s", error)
+        return False
+    return True

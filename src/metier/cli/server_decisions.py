@@ -1,0 +1,33 @@
+"""Decisions of people on a node: they are taken at its server, by the one whose token of the server is given."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.identity import TOKEN
+from metier.errors import NotPermitted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def decides_at_server() -> bool:
+    """Tell whether this machine is a node, where nobody decides but its server."""
+    from metier.library.places import is_node
+
+    return is_node()
+
+
+def decide_at_server(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Send a decision to the server of this node; raises `NotPermitted` without a token of it."""
+    from metier.guard.node.binding import require_binding
+    from metier.guard.node.connection import Connection
+
+    url, secret = require_binding().url, os.environ.get(TOKEN, "")
+    if not secret:
+        raise NotPermitted(
+            f"This machine is a node of {url}: what is decided here counts for nobody.",
+            hint=f"Decide it at the server, or set {TOKEN} to a token of yours there.",
+        )
+    return Connection(url, secret).request("POST", f"/api/v1{path}", dict(body)).json
