@@ -10,6 +10,7 @@ from tests.node_server import TOKEN, NodeServer
 
 from metier.guard.node.binding import write_binding
 from metier.guard.node.exchange import NodeExchange
+from metier.hub.node.sync import finish
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ def server(tmp_path: Path, own_home: Path) -> Iterator[NodeServer]:
     yield server
     if not server.is_stopping:
         server.close()
+    finish()
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_what_somebody_puts_among_the_deployed_skills_is_none_of_them(
     folder = Path(node_skills_folder()) / "greet"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\nDo evil.\n")
-    assert loads(tmp_path) in ("skill-denied", "skill-not-found")
+    assert loads(tmp_path) in ("skill-denied", "skill-not-found", "skill-unreadable")
     bring_skills(exchange)
     assert not folder.exists()
 

@@ -11,7 +11,7 @@ from metier.hints import for_people
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from metier.guard.decision import Action, Decision
     from metier.guard.decision_context import DecisionContext
@@ -28,11 +28,13 @@ _READING = frozenset({"read", "grep", "glob", "ls"})
 """Tools that change nothing, and reach nobody."""
 
 
-def node_standing(context: DecisionContext) -> Iterator[Decision]:
+def node_standing(context: DecisionContext) -> Iterable[Decision]:
     """Deny what a node that may not rely on its state would do; after its lease, as much as policy says."""
     fault = context.states[-1].fault
-    if not fault or context.action.is_control:
-        return
+    return () if not fault or context.action.is_control else _against_fault(context, fault)
+
+
+def _against_fault(context: DecisionContext, fault: str) -> Iterator[Decision]:
     outcome = context.effective.nodes_offline if fault == LEASE_ENDED else "deny"
     if outcome == "read-only":
         if _only_reads(context.action):
@@ -53,10 +55,14 @@ def _only_reads(action: Action) -> bool:
     return action.point in _LOOKS or (action.point == "call" and canonical_tool(action.tool) in _READING)
 
 
-def undeployed(context: DecisionContext) -> Iterator[Decision]:
+def undeployed(context: DecisionContext) -> Iterable[Decision]:
     """Deny what lies in the folder of deployed skills and was not deployed by the server."""
+    return _against_undeployed(context) if context.states[-1].managed else ()
+
+
+def _against_undeployed(context: DecisionContext) -> Iterator[Decision]:
     subject, state = context.subject, context.states[-1]
-    if not state.managed or subject is None or context.location in state.installs:
+    if subject is None or context.location in state.installs:
         return
     if context.location and is_inside(context.location, state.managed):
         yield refuse(

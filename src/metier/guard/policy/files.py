@@ -34,6 +34,9 @@ _SETTLES_AFTER = 100_000_000
 _AHEAD = 2_000_000_000
 """Nanoseconds that the clock of a file system may be ahead; a time further in the future stays there."""
 
+_LOOKS_EVERY = 1.0
+"""Seconds after which a machine that became a node is one for programs that run already."""
+
 _FileVersion: TypeAlias = tuple[int, ...] | None
 
 
@@ -111,6 +114,7 @@ class Policies:
         self._texts = _parsed(texts)
         self._binding: str | None = None
         """The path of the file that makes this machine a node, whose server's policies count too."""
+        self._next_look = 0.0
         for layer in (*(place.layer for place in self.places), *(file.layer for file in self._texts)):
             if layer not in _LAYERS:
                 hint = f"Layers are {', '.join(_LAYERS)}."
@@ -164,7 +168,17 @@ class Policies:
         for one in state.present:
             if one.is_changed():
                 return self._read()
+        if state.node is None and self._binding is not None and self._is_bound():
+            return self._read()
         return state.effective
+
+    def _is_bound(self) -> bool:
+        """Whether this machine has become a node; a look at the disk once a second, which nearly all could do without."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + _LOOKS_EVERY
+        return self._binding is not None and path_exists(self._binding)
 
     def found(self) -> EffectivePolicy | None:
         """The effective policy now; None where there is no file, as long as nobody has asked for `current`.
@@ -190,13 +204,11 @@ class Policies:
                 effective = before.effective
             else:
                 effective = _merge(files)
-            missing = [one.path for one in seen if one.is_missing]
+            missing = tuple(one.path for one in seen if one.is_missing)
             present: list[_Seen | BoundNode] = [one for one in seen if not one.is_missing]
             if node is not None:
                 present.append(node)
-            elif self._binding is not None:
-                missing.append(self._binding)
-            self._state = _State(seen, effective, tuple(missing), tuple(present), node)
+            self._state = _State(seen, effective, missing, tuple(present), node)
             return effective
 
     def _read_node(self, before: BoundNode | None) -> BoundNode | None:

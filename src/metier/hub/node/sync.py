@@ -44,6 +44,15 @@ def keep_current() -> None:
     thread.first.wait(_FIRST_SECONDS)
 
 
+@atexit.register
+def finish() -> None:
+    """End what keeps this node current, once what can be shipped in a moment is shipped."""
+    own = [thread for (process, _), thread in _threads.items() if process == os.getpid()]
+    _threads.clear()
+    for thread in own:
+        thread.stop()
+
+
 class SyncThread:
     """The thread that keeps a node current, if no other process does, and the one that reports to its server."""
 
@@ -60,9 +69,8 @@ class SyncThread:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin; at the end of the process there is a moment for what is to be shipped."""
+        """Begin."""
         self._thread.start()
-        atexit.register(self.stop)
 
     def stop(self, seconds: float = _LAST_SECONDS) -> None:
         """End, once what can be shipped in that time is."""
