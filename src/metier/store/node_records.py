@@ -122,17 +122,24 @@ class NodeRecords:
         return Receipt(last=last)
 
     def compare(
-        self, node: Node, chain: str, hashes: Sequence[tuple[int, str]], event: Mapping[str, Any]
+        self,
+        node: Node,
+        chain: str,
+        hashes: Sequence[tuple[int, str]],
+        event: Mapping[str, Any],
+        *,
+        known: int | None = None,
     ) -> int | None:
         """Return the first record that a node's log has otherwise than it was sent, which is kept; None for none.
 
-        The last of the hashes is that of the end of the node's log: one that ends before was cut.
+        The last of the hashes is that of the end of the node's log: one that ends before was cut. Where the node says
+        which record was `known` here before it looked, those that it has sent meanwhile are left out.
         """
         where = NodeChain(node=node.id, chain=chain, epoch=node.epoch)
         last, ordered = self.last(where), sorted(hashes)
         differs = self._first_difference(where, [one for one in ordered if one[0] <= last.seq])
         end = ordered[-1][0] if ordered else 0
-        if not differs and end < last.seq:
+        if not differs and end < min(last.seq, last.seq if known is None else known):
             differs = end + 1
         if differs:
             with self._rows.transaction():

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from starlette.testclient import TestClient
@@ -15,6 +20,7 @@ from tests.serve.api.conftest import Api
 from metier.store import Store
 
 NODES = "/api/v1/nodes"
+_SECONDS = 20.0
 
 
 class NodeClient:
@@ -71,3 +77,20 @@ class NodeClient:
         key.verify(base64.b64decode(envelope["signature"]), envelope["payload"].encode())
         found: dict[str, Any] = json.loads(envelope["payload"])
         return found
+
+
+@contextlib.contextmanager
+def listening(api: Api) -> Iterator[str]:
+    """The address of a server that listens."""
+    server = uvicorn.Server(uvicorn.Config(api.app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        end = time.monotonic() + _SECONDS
+        while not server.started and time.monotonic() < end:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        api.context.stop()
+        server.should_exit = True
+        thread.join()

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from tests.serve.api.conftest import Api
-from tests.serve.api.node_client import NODES, NodeClient
+from tests.serve.api.node_client import NODES, NodeClient, listening
 
 from metier.store import Store
 
 _SECONDS = 20.0
-
-
-@contextlib.contextmanager
-def listening(api: Api) -> Iterator[str]:
-    """The address of a server that listens."""
-    server = uvicorn.Server(uvicorn.Config(api.app, port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        end = time.monotonic() + _SECONDS
-        while not server.started and time.monotonic() < end:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        api.context.stop()
-        server.should_exit = True
-        thread.join()
 
 
 class Stream:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import logger
 from metier.errors import MetierError, ServerUnreachable
 from metier.hub.node.content import bring_skills
+from metier.hub.node.shipping import Shipping
 from metier.hub.node.submissions import Submissions
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Reports:
         self._thread = threading.Thread(target=self._run, name="metier-node-reports", daemon=True)
         self._submissions = Submissions(exchange)
         self._verified = 0.0
+        self._shipping: Shipping | None = None
 
     def start(self) -> None:
         """Begin to report."""
@@ -59,7 +61,7 @@ class Reports:
 
     def _report_all(self) -> bool:
         """Report everything; whether nothing went wrong."""
-        went_well = [self._attempt(one) for one in (self._verify, self._submissions.submit)]
+        went_well = [self._attempt(one) for one in (self._ship, self._verify, self._submissions.submit)]
         return all(went_well)
 
     def _attempt(self, report: Callable[[], object]) -> bool:
@@ -74,6 +76,14 @@ class Reports:
             log.exception("a report to the server of this node failed")
             return False
         return True
+
+    def _ship(self) -> None:
+        """Ship what was recorded, once the server has said on this connection that what it has is still here."""
+        if self._shipping is None or not self._shipping.has_store:
+            shipping = Shipping.here(self._exchange.connection)
+            shipping.verify()
+            self._shipping = shipping
+        self._shipping.ship()
 
     def _verify(self) -> None:
         """Read the deployed skills, and bring again what was changed in their folder."""

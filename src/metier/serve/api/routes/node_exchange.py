@@ -86,6 +86,9 @@ class ChainHashes(_Body):
 
     chain: Chain = ""
     hashes: Annotated[list[tuple[Seq, Sha256]], Field(max_length=_MAX_HASHES)]
+    known: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        default=None, description="The last record that the server had before the node read its log."
+    )
 
 
 class ChainComparison(BaseModel):
@@ -292,7 +295,8 @@ def get_last_record(caller: NodeOf, chain: Annotated[str, Query(max_length=2_000
     "/compare", **require("node"), summary="Whether the node still has what it has sent", responses=documented(404)
 )
 def compare(caller: NodeOf, body: ChainHashes) -> ChainComparison:
-    differs = caller.scope.node_records.compare(caller.node, body.chain, body.hashes, caller.event())
+    records = caller.scope.node_records
+    differs = records.compare(caller.node, body.chain, body.hashes, caller.event(), known=body.known)
     return ChainComparison(differs=differs)
 
 
