@@ -113,7 +113,7 @@ class NodeRecords:
             conflict = self._first_difference(where, known) or _first_fault(fresh, last, chain)
             if conflict:
                 return self._refuse(where, last, conflict, event)
-            if any(one.seq != seq for seq, one in enumerate(fresh, last.seq + 1)):
+            if fresh and fresh[0].seq != last.seq + 1:
                 return Receipt(last=last, has_gap=True)
             if fresh:
                 self._rows.change_all(_INSERT, (_row(where, one) for one in fresh))
@@ -206,14 +206,21 @@ def _without_repeated(records: Sequence[SentRecord]) -> list[SentRecord]:
 
 
 def _first_fault(records: Sequence[SentRecord], last: ChainPosition, chain: str) -> int:
-    """Return the number of the first record that is not whole, or not the one after its neighbour; 0 for none."""
+    """Return the number of the first record that is not whole, or does not follow its neighbour; 0 for none.
+
+    The first may be one that comes later: then those between are still on their way. Between two others nothing is.
+    """
     before = last
     for one in records:
-        is_ours = (one.record or {}).get("seq") == one.seq and (one.record or {}).get("tenant") == chain
-        if not is_ours or chain_hash(one.previous, one.text) != one.hash or one.seq == before.seq:
+        record = one.record or {}
+        is_whole = (record.get("seq"), record.get("tenant")) == (one.seq, chain)
+        if not is_whole or chain_hash(one.previous, one.text) != one.hash:
             return one.seq
-        if one.seq == before.seq + 1 and one.previous != before.hash:
-            return one.seq
+        if one.seq == before.seq + 1:
+            if one.previous != before.hash:
+                return one.seq
+        elif before is not last:
+            return min(one.seq, before.seq + 1)
         before = ChainPosition(seq=one.seq, hash=one.hash)
     return 0
 

@@ -71,6 +71,7 @@ class Laptop:
             for trigger in ("no_update", "no_delete", "in_order"):
                 database.execute(f"DROP TRIGGER IF EXISTS audit_log_{trigger}")
             database.execute(sql, values)
+        self.store.heads.clear()
 
     @property
     def ledger(self) -> list[str]:
@@ -195,6 +196,14 @@ def test_a_log_that_was_changed_before_it_was_sent_is_named(laptop: Laptop) -> N
     with pytest.raises(IntegrityFailed) as caught:
         laptop.shipping.ship()
     assert caught.value.context["seq"] == 3
+
+
+def test_a_record_that_was_removed_before_it_was_sent_is_named(laptop: Laptop) -> None:
+    laptop.node.note(4)
+    laptop.rewrite("DELETE FROM audit_log WHERE seq = 2")
+    with pytest.raises(IntegrityFailed) as caught:
+        laptop.shipping.ship()
+    assert caught.value.context["seq"] == 2
 
 
 def test_a_log_that_begins_anew_is_sent_as_a_whole(laptop: Laptop, api: Api, tmp_path: Path) -> None:

@@ -121,7 +121,9 @@ class Connection:
         try:
             wire.request(method, self._parts.path + path, data, {**sent, **(headers or {})})
             sock = wire.sock  # which the response takes over, once nothing follows it
-            yield sock, wire.getresponse()
+            # One that was read to its end keeps the socket all the same.
+            with wire.getresponse() as response:
+                yield sock, response
         except (OSError, http.client.HTTPException) as error:
             why = (
                 error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
