@@ -56,7 +56,10 @@ class Reports:
         self._report_all()
 
     def report(self) -> None:
-        """Report everything once; raises where the server does not take it."""
+        """Report everything once; raises where the server does not take it, or has other records than are here."""
+        shipping = Shipping.here(self._exchange.connection)
+        shipping.verify(whole=True)
+        shipping.ship()
         self._submissions.submit()
 
     def _report_all(self) -> bool:
