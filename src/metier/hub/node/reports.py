@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import logger
 from metier.errors import MetierError, ServerUnreachable
 from metier.hub.node.content import bring_skills
+from metier.hub.node.inventory import InventoryReport
 from metier.hub.node.shipping import Shipping
 from metier.hub.node.submissions import Submissions
 
@@ -35,6 +36,7 @@ class Reports:
         self._submissions = Submissions(exchange)
         self._verified = 0.0
         self._shipping: Shipping | None = None
+        self._inventory = InventoryReport(exchange.connection)
 
     def start(self) -> None:
         """Begin to report."""
@@ -61,6 +63,7 @@ class Reports:
         shipping.verify(whole=True)
         shipping.ship()
         self._submissions.submit()
+        self._inventory.send()
 
     def _report_all(self) -> bool:
         """Report everything; whether nothing went wrong."""
@@ -89,8 +92,9 @@ class Reports:
         self._shipping.ship()
 
     def _verify(self) -> None:
-        """Read the deployed skills, and bring again what was changed in their folder."""
+        """Read the deployed skills, bring again what was changed in their folder, and say what else lies here."""
         now = time.monotonic()
         if not self._verified or now > self._verified + _VERIFY_EVERY:
             self._verified = now
             bring_skills(self._exchange, again=True)
+            self._inventory.send()
