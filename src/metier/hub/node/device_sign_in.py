@@ -19,6 +19,7 @@ from metier._json_object import parse_object, text_at, value_at
 from metier._lazy import dataclass
 from metier._version import __version__
 from metier.errors import InvalidArgument, NotPermitted, SourceUnavailable
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def sign_in(url: str, show: Callable[[DeviceCode], object], *, wait: Callable[[f
     if not client or not endpoint:
         raise InvalidArgument(
             f"Nobody signs in to {shown(server, 200)} from a command line.",
-            hint="Ask an admin for a token, and give it to `metier login`.",
+            hint=for_people("Ask an admin for a token, and give it to `metier login`."),
         )
     begun = _answer_of(endpoint, {"client_id": client, "scope": text_at(methods, "oidc", "scope")})
     show(_code_of(begun))
@@ -102,7 +103,7 @@ def _poll(
             interval = min(interval + _INTERVAL, _MAX_INTERVAL)
         elif error != "authorization_pending":
             return _accepted(endpoint, status, answer)
-    raise NotPermitted("The code was not confirmed in time.", hint="Begin again with `metier login`.")
+    raise NotPermitted("The code was not confirmed in time.", hint=for_people("Begin again with `metier login`."))
 
 
 def _answer_of(url: str, content: dict[str, str] | str | None = None) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _accepted(url: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
         raise _unavailable(url, f"it answers {status}{f' ({shown(reason, 300)})' if reason else ''}")
     raise NotPermitted(
         f"{shown(urlsplit(url).netloc, 200)} refuses: {shown(reason, 300)}",
-        hint="Begin again with `metier login`, or ask an admin of the server.",
+        hint=for_people("Begin again with `metier login`, or ask an admin of the server."),
     )
 
 
