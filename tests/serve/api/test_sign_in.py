@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -448,6 +449,29 @@ class TestExchange:
         answer = browser.post("/api/v1/sign-in/exchange", json={"id_token": token})
         assert problem_of(answer) == (403, "sign-in-refused")
 
+    @pytest.mark.each(
+        "header",
+        [
+            *({"alg": alg} for alg in (["RS256"], {}, None, "rs256", "RS256 ", "", 256, "A256KW", "dir")),
+            *({"alg": "RS256", "kid": kid} for kid in ({}, [], 5, None, "../../dev/null", "x" * 9000)),
+            {"alg": "RS256", "crit": "x"},
+            {"alg": "RS256", "crit": ["b64"], "b64": False},
+            {"alg": "RS256", "jku": "http://127.0.0.1:1/jwks"},
+            {"alg": "HS256", "jwk": {"kty": "oct", "k": "AA"}},
+            {"alg": "RS256", "jwk": {"kty": "RSA", "n": "AQAB", "e": "AQAB"}},
+            {"alg": "RS256", "enc": "A256GCM", "zip": "DEF"},
+            [[]],
+            "RS256",
+        ],
+    )
+    def test_no_header_makes_a_signature_right(self, header: Any, browser: TestClient) -> None:
+        parts = (json.dumps(header).encode(), b'{"sub": "ada", "iss": "x"}', b"signature")
+        assert exchanging(browser, parts) == (403, "sign-in-refused")
+
+    def test_a_header_without_end_is_refused_as_well(self, browser: TestClient) -> None:
+        for header in (b"[" * 20_000, b'{"a":' * 4_000, b'{"alg": ' + b"9" * 9_000 + b"}"):
+            assert exchanging(browser, (header, b"{}", b"signature")) == (403, "sign-in-refused")
+
     def test_people_leave_by_their_groups_from_command_lines_too(
         self, api: Api, browser: TestClient, provider: ProviderProcess
     ) -> None:
@@ -456,6 +480,12 @@ class TestExchange:
         answer = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada"))
         assert problem_of(answer) == (403, "sign-in-refused")
         assert api.store.by_token(token) is None
+
+
+def exchanging(browser: TestClient, parts: Sequence[bytes]) -> tuple[int, str]:
+    """The problem of a command line that sends a token of these parts."""
+    token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+    return problem_of(browser.post("/api/v1/sign-in/exchange", json={"id_token": token}))
 
 
 def problem_of(answer: Any) -> tuple[int, str]:

@@ -58,7 +58,7 @@ def sign_in(url: str, show: Callable[[DeviceCode], object], *, wait: Callable[[f
     if not client or not endpoint:
         raise InvalidArgument(
             f"Nobody signs in to {shown(server, 200)} from a command line.",
-            hint=for_people("Ask an admin for a token, and give it to `metier login`."),
+            hint="Ask an admin of the server for a token, and set METIER_API_TOKEN to it.",
         )
     begun = _answer_of(endpoint, {"client_id": client, "scope": text_at(methods, "oidc", "scope")})
     show(_code_of(begun))

@@ -118,7 +118,7 @@ def _scope_of(
     request: Request, context: Context, bearer: HTTPAuthorizationCredentials | None, *, is_open: bool
 ) -> TenantScope:
     """The scope of a viewer or a node; where it `is_open`, that of the installation for whoever has no credential."""
-    if bearer is None and COOKIE not in request.cookies and is_open:
+    if bearer is None and not read_cookie(request, context.settings, COOKIE) and is_open:
         return context.store.of()
     caller = _caller(request, context, bearer)
     _demand("viewer", nodes=True)(caller)
