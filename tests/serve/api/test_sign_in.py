@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 from joserfc.jwk import RSAKey
 from starlette.testclient import TestClient
 from tests.serve.api.conftest import Api
@@ -480,6 +481,13 @@ class TestExchange:
         answer = browser.post("/api/v1/sign-in/exchange", json=provider.prove_on_device("ada"))
         assert problem_of(answer) == (403, "sign-in-refused")
         assert api.store.by_token(token) is None
+
+
+def test_the_settings_of_the_page_about_it_are_settings() -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/sign-in.md").read_text("utf-8")
+    found = ServerSettings.model_validate(yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0]))
+    assert found.is_secure and found.oidc is not None
+    assert [one.claim for one in found.oidc.roles] == ["groups", "realm_access.roles", "groups", "groups"]
 
 
 def exchanging(browser: TestClient, parts: Sequence[bytes]) -> tuple[int, str]:
