@@ -1,6 +1,7 @@
 // An OpenID provider on a free port of this machine, for tests. Its accounts are told to it, and so is what it gets wrong.
 //
-// POST /test/accounts {login: claims}, /test/alter {"claims": {...}, "header": {...}}, /test/rotate {"keep": bool}
+// POST /test/accounts {login: claims}, /test/alter {"claims": {...}, "header": {...}}, /test/rotate {"keep": bool},
+// /test/page with one more address that browsers are sent back to.
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import { SignJWT, decodeJwt, importJWK } from "jose";
@@ -79,6 +80,7 @@ function begin(issuer, redirectUris) {
 async function control(path, body, issuer, redirectUris) {
   if (path === "/test/accounts") Object.assign(accounts, body);
   if (path === "/test/alter") altered = body;
+  if (path === "/test/page") begin(issuer, [...redirectUris, body]);
   if (path === "/test/rotate") {
     keys = [newKey(), ...(body.keep ? keys : [])];
     begin(issuer, redirectUris);

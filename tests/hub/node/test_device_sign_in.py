@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 from tests.serve.api.oidc_provider import ProviderProcess, running
@@ -99,6 +100,23 @@ def test_a_server_without_a_provider_names_tokens(store: Store) -> None:
     with listening(store) as url, pytest.raises(InvalidArgument) as raised:
         sign_in(url, lambda _: None)
     assert "token" in raised.value.hint
+
+
+def test_a_browser_signs_in_to_a_server_that_listens_and_signs_out(server: str, provider: ProviderProcess) -> None:
+    provider.sends_back_to(server)
+    with httpx2.Client(base_url=server) as browser:
+        begun = browser.get("/api/v1/sign-in/oidc", params={"return_to": "/healthz"})
+        answer = browser.get(provider.sign_in(begun.headers["location"], "ada", server))
+        assert answer.headers["location"] == f"{server}/healthz"
+        token = browser.get("/api/v1/session").json()["csrf_token"]
+        for origin, status in (
+            ("https://evil.test", 403),
+            (server.replace("127.0.0.1", "localhost"), 403),
+            (server, 204),
+        ):
+            headers = {"Origin": origin, "X-CSRF-Token": token}
+            assert browser.delete("/api/v1/session", headers=headers).status_code == status
+        assert browser.get("/api/v1/session").status_code == 401
 
 
 class Script:

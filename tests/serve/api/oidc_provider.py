@@ -35,9 +35,9 @@ class ProviderProcess:
         """Let the ID tokens have other claims, where None takes one away, or another header."""
         self._tell("alter", {"claims": claims or {}, "header": header})
 
-    def alter_signed_by(self, key: Any) -> None:
+    def alter_signed_by(self, key: Any, **header: Any) -> None:
         """Let another key sign the ID tokens, under the name of the right one."""
-        self._tell("alter", {"claims": {}, "header": {}, "key": key})
+        self._tell("alter", {"claims": {}, "header": header, "key": key})
 
     def fetches(self, path: str) -> int:
         """Return how often a file of the provider was asked for."""
@@ -55,14 +55,18 @@ class ProviderProcess:
     def _tell(self, what: str, content: Any) -> None:
         httpx2.post(f"{self.issuer}/test/{what}", content=json.dumps(content)).raise_for_status()
 
-    def sign_in(self, url: str, login: str) -> str:
+    def sends_back_to(self, page: str) -> None:
+        """Register one more server of ours."""
+        self._tell("page", f"{page}{CALLBACK.removeprefix(PAGE)}")
+
+    def sign_in(self, url: str, login: str, page: str = PAGE) -> str:
         """Go to the provider with a fresh browser, and sign in: the address at which the browser is sent back."""
         with httpx2.Client() as browser:
             answer = browser.get(url)
             for _ in range(8):
                 if answer.is_redirect:
                     url = urljoin(str(answer.url), answer.headers["location"])
-                    if url.startswith(PAGE):
+                    if url.startswith(page):
                         return url
                     answer = browser.get(url)
                 else:
