@@ -72,7 +72,8 @@ function begin(issuer, redirectUris) {
   });
   provider.use(async (ctx, next) => {
     await next();
-    if (altered && ctx.path === "/token" && ctx.body?.id_token) ctx.body.id_token = await alter(ctx.body.id_token);
+    if (altered?.keys && ctx.path === "/jwks") ctx.body = { keys: [...altered.keys, ...ctx.body.keys] };
+    if (altered?.claims && ctx.path === "/token" && ctx.body?.id_token) ctx.body.id_token = await alter(ctx.body.id_token);
   });
   handle = provider.callback();
 }

@@ -39,6 +39,10 @@ class ProviderProcess:
         """Let another key sign the ID tokens, under the name of the right one."""
         self._tell("alter", {"claims": {}, "header": header, "key": key})
 
+    def publish(self, *keys: Any) -> None:
+        """Publish other keys beside the right one."""
+        self._tell("alter", {"keys": keys})
+
     def fetches(self, path: str) -> int:
         """Return how often a file of the provider was asked for."""
         found: int = httpx2.get(f"{self.issuer}/test/fetches{path}").json()

@@ -143,6 +143,7 @@ WRONG: list[tuple[str, Callable[[int], dict[str, Any]], dict[str, Any]]] = [
     ("another access token", lambda _: {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, {}),
     ("unsigned", lambda _: {}, {"alg": "none"}),
     ("signed with what is public", lambda _: {}, {"alg": "HS256"}),
+    ("an access token", lambda _: {}, {"typ": "at+jwt"}),
     ("a key that is not published", lambda _: {}, {"kid": "unknown"}),
     ("critical extension", lambda _: {}, {"crit": ["urn:example"], "urn:example": 1}),
     ("without a name", lambda _: {"email": ""}, {}),
@@ -189,6 +190,14 @@ def test_a_token_that_another_key_signed_under_the_same_id_does_not_count(
 def test_keys_may_be_rotated_at_any_time(keep: bool, browser: TestClient, provider: ProviderProcess) -> None:
     assert sign_in(browser, provider).status_code == 303
     provider.rotate(keep=keep)
+    assert sign_in(browser, provider).status_code == 303
+
+
+def test_keys_of_other_kinds_beside_the_right_one_are_passed_over(
+    browser: TestClient, provider: ProviderProcess
+) -> None:
+    strange = {"kty": "AKP", "alg": "ML-DSA-65", "kid": "later", "pub": "AA"}
+    provider.publish(strange, {"kty": "EC", "crv": "P-256"}, {"kty": "RSA", "n": 5, "e": []}, {}, None, "key", [1])
     assert sign_in(browser, provider).status_code == 303
 
 

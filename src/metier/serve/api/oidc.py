@@ -6,6 +6,7 @@ the nonce to be right. What this process keeps of the provider is derived from i
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -24,6 +25,7 @@ log = logger("metier.serve")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """The signatures that count: with a key of the provider alone, so that none can be made with what is public."""
+_KEY_TYPES = ("EC", "OKP", "RSA")
 SKEW_SECONDS = 60
 _TIMEOUT_SECONDS = 10
 _MAX_BYTES = 1024 * 1024
@@ -90,10 +92,11 @@ class OidcProvider:
         """The claims about the person whom the provider gave a code."""
         from authlib.integrations.base_client import OAuthError
 
+        endpoint = self.endpoint("token_endpoint")
         with self._client(redirect_uri=redirect_uri) as client:
             try:
                 answer = client.fetch_token(
-                    self.endpoint("token_endpoint"),
+                    endpoint,
                     grant_type="authorization_code",
                     code=code,
                     redirect_uri=redirect_uri,
@@ -114,6 +117,8 @@ class OidcProvider:
         client_id = client_id or self.settings.client_id
         try:
             token = self._decode(id_token)
+            if str(token.header.get("typ", "JWT")).upper() != "JWT":
+                raise ValueError("a token of another kind")
             options: Any = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": client_id},
@@ -141,8 +146,6 @@ class OidcProvider:
 
     def _key_set(self, *, renew: bool = False) -> Any:
         """The keys of the provider; with `renew` fetched again, unless that was done too often."""
-        from joserfc.jwk import KeySet
-
         url = self.endpoint("jwks_uri")
         with self._lock:
             at = time.monotonic()
@@ -152,8 +155,7 @@ class OidcProvider:
                 if not (is_old or (renew and may_fetch)):
                     return self._keys[1]
                 self._fetches.append(at)
-            found = self._fetch(url)
-            self._keys = (at, KeySet.import_key_set(found))  # type: ignore[arg-type]
+            self._keys = (at, _parse_keys(self._fetch(url)))
             return self._keys[1]
 
     def _user_information(self, claims: dict[str, Any], access_token: str) -> Mapping[str, Any]:
@@ -207,6 +209,21 @@ class OidcProvider:
             timeout=_TIMEOUT_SECONDS,
             **options,
         )
+
+
+def _parse_keys(found: Mapping[str, Any]) -> Any:
+    """The keys of a set that we can use: providers publish others beside them."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet, import_key
+
+    keys = []
+    listed = found.get("keys")
+    for key in listed if isinstance(listed, list) else ():
+        if not isinstance(key, dict) or key.get("kty") not in _KEY_TYPES:
+            continue
+        with contextlib.suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+            keys.append(import_key(key))
+    return KeySet(keys)
 
 
 def require_safe(url: str) -> None:

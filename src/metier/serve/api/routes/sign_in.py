@@ -32,8 +32,7 @@ from metier.skill import shown
 
 router = APIRouter(prefix="/api/v1", tags=["sign-in"])
 
-_PATH = "/api/v1/sign-in"
-_CALLBACK = f"{_PATH}/callback"
+_CALLBACK = "/api/v1/sign-in/callback"
 
 
 class OidcMethod(BaseModel):
@@ -76,7 +75,7 @@ class BrowserSession(Me):
     csrf_token: str = Field(description="Empty for a caller who is known by a header.")
 
 
-@router.get(_PATH.removeprefix("/api/v1"), responses=documented(502), summary="How people may sign in")
+@router.get("/sign-in", responses=documented(502), summary="How people may sign in")
 def list_methods(context: Context) -> SignInMethods:
     if context.settings.oidc is None:
         return SignInMethods(methods=["token"], oidc=None)
