@@ -29,7 +29,7 @@ def test_a_notice_says_all_that_a_receiver_needs_and_leads_to_the_record(notices
         "author",
     )
     assert (data["capabilities"], data["digest"], data["tenant"]) == (["scripts"], request.digest, "")
-    assert data["link"] == f"http://127.0.0.1:8400/api/v1/approvals/requests/{request.id}"
+    assert data["link"] == f"http://127.0.0.1:8400/api/v1/requests/{request.id}"
 
 
 def test_a_cloud_event_is_structured_json(notices: Notices) -> None:

@@ -80,10 +80,10 @@ def test_nobody_else_decides(notices: Notices, webhook: dict[str, Any], user: st
 
 def test_a_forged_request_decides_nothing(notices: Notices, webhook: dict[str, Any]) -> None:
     request = waiting_request(notices.api)
-    assert press(notices, webhook, body_of(request), key="guessed").status_code == 401
-    assert press(notices, webhook, body_of(request), key="").status_code == 401
+    assert press(notices, webhook, body_of(request), key="guessed").status_code == 400
+    assert press(notices, webhook, body_of(request), key="").status_code == 400
     unsigned = notices.api.as_("admin").post(f"/api/v1/webhooks/{webhook['id']}/slack", content=body_of(request))
-    assert unsigned.status_code == 401
+    assert unsigned.status_code == 400
     assert notices.api.scope.approvals.of(request.digest) == []
 
 
@@ -92,13 +92,13 @@ def test_a_changed_body_does_not_fit_its_signature(notices: Notices, webhook: di
     at = str(int(time.time()))
     headers = {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": sign_request(KEY, at, body_of(request, "U9"))}
     path = f"/api/v1/webhooks/{webhook['id']}/slack"
-    assert notices.api.as_("nobody").post(path, content=body_of(request, "U1"), headers=headers).status_code == 401
+    assert notices.api.as_("nobody").post(path, content=body_of(request, "U1"), headers=headers).status_code == 400
 
 
 def test_a_request_counts_once_and_only_for_minutes(notices: Notices, webhook: dict[str, Any]) -> None:
     first = waiting_request(notices.api)
-    assert press(notices, webhook, body_of(first), age=301).status_code == 401
-    assert press(notices, webhook, body_of(first), age=-301).status_code == 401
+    assert press(notices, webhook, body_of(first), age=301).status_code == 400
+    assert press(notices, webhook, body_of(first), age=-301).status_code == 400
     at = str(int(time.time()))
     headers = {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": sign_request(KEY, at, body_of(first))}
     path = f"/api/v1/webhooks/{webhook['id']}/slack"
@@ -110,17 +110,17 @@ def test_a_request_counts_once_and_only_for_minutes(notices: Notices, webhook: d
 def test_a_signature_counts_for_its_own_webhook_alone(notices: Notices, webhook: dict[str, Any]) -> None:
     other = notices.add("request.waiting", form="slack", credential="another-key", people=PEOPLE)
     request = waiting_request(notices.api)
-    assert press(notices, other, body_of(request)).status_code == 401
-    assert press(notices, {"id": "w-00000000"}, body_of(request)).status_code == 401
+    assert press(notices, other, body_of(request)).status_code == 400
+    assert press(notices, {"id": "w-00000000"}, body_of(request)).status_code == 400
 
 
 def test_a_webhook_that_is_paused_or_no_slack_app_takes_no_decision(notices: Notices, webhook: dict[str, Any]) -> None:
     request = waiting_request(notices.api)
     plain = notices.add("request.waiting", credential=KEY)
-    assert press(notices, plain, body_of(request)).status_code == 401
+    assert press(notices, plain, body_of(request)).status_code == 400
     paused = {"url": notices.receiver.url, "form": "slack", "events": ["request.waiting"], "status": "paused"}
     notices.api.as_("admin").put(f"/api/v1/webhooks/{webhook['id']}", json={**paused, "people": PEOPLE})
-    assert press(notices, webhook, body_of(request)).status_code == 401
+    assert press(notices, webhook, body_of(request)).status_code == 400
 
 
 @pytest.mark.parametrize(

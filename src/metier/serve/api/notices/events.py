@@ -43,8 +43,8 @@ TITLES: Mapping[str, str] = {
     "test": "This is a test",
 }
 _PATHS: Mapping[str, str] = {
-    "request.waiting": "/api/v1/approvals/requests/{}",
-    "request.decided": "/api/v1/approvals/requests/{}",
+    "request.waiting": "/api/v1/requests/{}",
+    "request.decided": "/api/v1/requests/{}",
     "proposal.waiting": "/api/v1/proposals/{}",
     "quarantine": "/api/v1/quarantine",
     "approval.expiring": "/api/v1/approvals/{}",

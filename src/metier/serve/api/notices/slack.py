@@ -87,9 +87,9 @@ def _authenticate(
             if not scope.used_once.take(f"slack {id} {signature}", expires_at=timestamp(now + 2 * _MAX_AGE_SECONDS)):
                 raise ProblemError(409, "already-used", "This request was received before.", hint="Press it again.")
             return scope, webhook
-    # Nobody learns which webhooks there are.
+    # The same answer for a webhook that is not there: nobody learns which there are.
     raise ProblemError(
-        401, "unauthorized", "No valid signature came with the request.", hint="Check the signing secret of the app."
+        400, "invalid-signature", "No valid signature came with the request.", hint="Check the app's signing secret."
     )
 
 

@@ -223,7 +223,7 @@ async def _slack_body(request: Request) -> bytes:
 
 @router.post(
     "/webhooks/{id}/slack",
-    responses=documented(401, 403, 404, 409, 413, 422),
+    responses=documented(400, 403, 404, 409, 413, 422),
     openapi_extra={
         "requestBody": {
             "required": True,
