@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from tests.serve.api.conftest import Api
 from tests.serve.api.notices.receiver import Receiver, receiving
+from tests.store.postgres import postgres_url
 
 from metier.guard import Actor
 from metier.guard.audit.governance_events import record_event
 from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.settings import ServerSettings, WebhookSettings
+
+__all__ = ["postgres_url"]
 
 
 class Notices:
