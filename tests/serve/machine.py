@@ -26,12 +26,9 @@ for line in sys.stdin:
         if order == "load":
             answer = {"changed": list(session.load(name).changed)}
         elif order == "read":
-            answer = {"text": session.read(name, "SKILL.md").text}
-        elif order == "names":
-            answer = {"names": sorted(entry.name for entry in library)}
+            answer = {"text": session.read("SKILL.md", skill=name).text}
         elif order == "decide":
-            session.unload("all")
-            answer = {"changed": list(session.load(name).changed)}
+            answer = {"changed": list(library.session().load(name).changed)}
     except MetierError as error:
         answer = {"error": error.code, "message": error.message}
     print(json.dumps(answer), flush=True)
@@ -57,7 +54,7 @@ class Machine:
             **variables,
         }
 
-    def metier(self, *words: str, code: int = 0, **variables: str) -> Any:
+    def metier(self, *words: str, code: int | None = 0, **variables: str) -> Any:
         """Run a command; returns its JSON where it printed that, else its text."""
         done = subprocess.run(
             [sys.executable, "-m", "metier", *words],
@@ -69,11 +66,11 @@ class Machine:
             timeout=60,
             check=False,
         )
-        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert code in (None, done.returncode), f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         try:
             return json.loads(done.stdout)
         except ValueError:
-            return done.stdout
+            return done.stdout + done.stderr
 
     @contextlib.contextmanager
     def server(self, *words: str) -> Iterator[Server]:

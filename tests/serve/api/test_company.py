@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -50,23 +51,26 @@ def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: 
 
             # An administrator deploys; the running session of the laptop has it.
             admin.metier("deploy", write_skill(admin, "1.0.0", 14), "--reason", "For support", **token)
-            assert until(lambda: "refunds" in agent("names")["names"], 2.5)
-            assert agent("load", "refunds") == {"changed": ["refunds"]}
+            assert until(lambda: agent("load", "refunds") == {"changed": ["refunds"]}, 3)
 
             # A quarantine stops the running session.
-            admin.metier("quarantine", "add", "refunds", "--reason", "Wrong law", **token)
-            assert until(lambda: agent("decide", "refunds").get("error") == "quarantined", 2.5)
+            block = {"kind": "name", "value": "refunds", "reason": "Wrong law"}
+            admin.metier("api", "POST", "quarantine", "--data", json.dumps(block), **token)
+            assert until(lambda: agent("decide", "refunds").get("error") == "skill-quarantined", 3)
+            assert agent("read", "refunds")["error"] in ("skill-quarantined", "skill-not-active")
 
             # Offline, the laptop stays bound.
             server.stop()
-            assert agent("decide", "refunds")["error"] == "quarantined"
-            laptop.metier("session", "load", "refunds", code=4)
+            assert agent("decide", "refunds")["error"] == "skill-quarantined"
+            assert laptop.metier("session", "refunds", "--json", code=None)["error"]["code"] == "skill-quarantined"
 
             # Back online, it ships its audit, of which nothing is missing.
             server.start(server.port)
             local = laptop.metier("audit", "tail", "--json", "-n", "1000")["records"]
-            assert until(lambda: len(admin_audit(admin, token, "laptop")) >= len(local))
-            admin.metier("quarantine", "release", "refunds", "--reason", "Checked", **token)
+            node = laptop.metier("node", "status", "--json")["node"]
+            assert until(lambda: len(records_of(admin, token, node)) >= len(local))
+            released = {**block, "reason": "Checked"}
+            admin.metier("api", "POST", "quarantine/release", "--data", json.dumps(released), **token)
             assert until(lambda: agent("decide", "refunds") == {"changed": ["refunds"]})
         assert host.metier("audit", "verify", "--json")["ok"] is True
 
@@ -79,14 +83,6 @@ def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: 
         assert [(one["name"], one["status"]) for one in fault] == [("laptop", "tampered")]
 
 
-def admin_audit(machine: Machine, token: dict[str, str], node: str) -> list[object]:
-    import json
-    import urllib.request
-
-    url = machine.metier("node", "status", "--json")["server"]
-    request = urllib.request.Request(
-        f"{url}/api/v1/audit?node={node}&limit=200", headers={"Authorization": f"Bearer {token['METIER_API_TOKEN']}"}
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        found: list[object] = json.load(answer)["items"]
+def records_of(admin: Machine, token: dict[str, str], node: str) -> list[object]:
+    found: list[object] = admin.metier("api", "GET", f"audit?node={node}&limit=200", **token)["items"]
     return found
