@@ -108,7 +108,8 @@ def serving(host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> I
                 head += piece
             path = head.split(b" ")[1].decode() if head.count(b" ") > 1 else ""
             site.requests.append((path, head.decode("latin-1")))
-            given = site.answers.get(path, answer(b"", status="404 Not Found"))
+            plain = path.partition("?")[0]  # a site of files passes over a query that it does not know
+            given = site.answers.get(path) or site.answers.get(plain, answer(b"", status="404 Not Found"))
             if callable(given):
                 given(connection)
             else:

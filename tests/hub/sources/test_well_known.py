@@ -10,6 +10,7 @@ from metier.hub.sources import well_known
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Fetched, Resolved, fetch, resolve
 from metier.hub.sources.http import joined
+from metier.hub.sources.well_known import SCHEMA
 
 OLD = "/.well-known/skills"
 
@@ -65,6 +66,16 @@ def test_the_address_of_one_skill_is_that_skill_alone(site: Site) -> None:
     assert resolved(site, "/.well-known/agent-skills/pdf").revision == before
     with pytest.raises(SkillNotFound):
         resolved(site, "/.well-known/agent-skills/pfd")
+
+
+def test_a_server_is_asked_for_one_skill_and_a_site_without_a_word_for_that_works_too(site: Site) -> None:
+    pdf = site.entry("pdf", skill_text(), "skill-md")
+    site.index(pdf, pdf | {"name": "deploy", "digest": digest(b"other")})
+    before = resolved(site, "/.well-known/agent-skills/pdf").revision
+    assert site.paths() == ["/.well-known/agent-skills/index.json?skill=pdf"]
+    site.answers["/.well-known/agent-skills/index.json?skill=pdf"] = as_json({"$schema": SCHEMA, "skills": [pdf]})
+    site.index()
+    assert resolved(site, "/.well-known/agent-skills/pdf").revision == before
 
 
 def test_an_index_may_lie_below_a_path(site: Site) -> None:

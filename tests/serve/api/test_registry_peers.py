@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.hub.sources.test_http import certificate
 from tests.npm_packages import npm_command
 from tests.serve.api.registry_client import publish, skill_files
 from tests.serve.machine import Machine, Server
 
+__all__ = ["certificate"]
 pytestmark = pytest.mark.slow
 APM_VERSION = "0.35.0"
 APM_YML = """\
@@ -118,22 +121,27 @@ def test_apm_installs_from_a_server_and_nothing_that_was_yanked(
     assert_is_release(first / ".claude/skills/pdf-forms")  # its lock file names that version
 
 
-def test_apm_publishes_to_a_server(server: Server, admin: httpx.Client, tmp_path: Path) -> None:
-    words, home = apm(), tmp_path / "apm-home"
+def test_apm_publishes_to_a_server(certificate: Path, tmp_path: Path) -> None:
+    words, home, host = apm(), tmp_path / "apm-home", Machine(tmp_path / "host")
     home.mkdir()
-    package = apm_project(tmp_path / "csv", server.url)
-    text = (package / "apm.yml").read_text().partition("dependencies:")[0]
-    (package / "apm.yml").write_text(text.replace("consumer", "csv").replace("1.0.0", "3.0.0"))
-    skill = package / ".apm/skills/csv"
-    skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_bytes(skill_files("csv", "3.0.0")["SKILL.md"][1])
-    assert run(home, package, *words, "experimental", "enable", "registries").returncode == 0
-    # It sends a token only where the user's own settings, and not those of a project, name the registry.
-    assert run(home, package, *words, "config", "set", "registry.ours.url", server.url).returncode == 0
-    token = {"APM_REGISTRY_TOKEN_OURS": server.token}
-    done = run(home, package, *words, "publish", "--package", "default/csv", **token)
-    assert done.returncode == 0, done.stdout + done.stderr
-    listed = admin.get("/v1/packages/default/csv/versions").json()
+    (host.work / "server.yaml").write_text(f"tls_certificate: {certificate}\ntls_key: {certificate}\n")
+    with host.server("--config", "server.yaml") as server:
+        package = apm_project(tmp_path / "csv", server.url)
+        text = (package / "apm.yml").read_text().partition("dependencies:")[0]
+        (package / "apm.yml").write_text(text.replace("consumer", "csv").replace("1.0.0", "3.0.0"))
+        skill = package / ".apm/skills/csv"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_bytes(skill_files("csv", "3.0.0")["SKILL.md"][1])
+        assert run(home, package, *words, "experimental", "enable", "registries").returncode == 0
+        # It sends a token over TLS alone, and where the user's own settings, not those of a project, name the registry.
+        assert run(home, package, *words, "config", "set", "registry.ours.url", server.url).returncode == 0
+        trusting = {"REQUESTS_CA_BUNDLE": str(certificate), "APM_REGISTRY_TOKEN_OURS": server.token}
+        done = run(home, package, *words, "publish", "--package", "default/csv", **trusting)
+        assert done.returncode == 0, done.stdout + done.stderr
+        headers = {"Authorization": f"Bearer {server.token}"}
+        context = ssl.create_default_context(cafile=str(certificate))
+        with httpx.Client(base_url=server.url, headers=headers, verify=context, trust_env=False) as client:
+            listed = client.get("/v1/packages/default/csv/versions").json()
     assert [one["version"] for one in listed["versions"]] == ["3.0.0"]
 
 

@@ -15,7 +15,7 @@ import functools
 import json
 import time
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from metier._lazy import dataclass, field, replace
 from metier.errors import IntegrityFailed, MetierError, SkillInvalid, SkillNotFound, SourceUnavailable
@@ -81,7 +81,7 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     The state is empty where no digests are announced, so that only the files tell.
     """
     client = HttpClient(address.location, transfer)
-    listed, warnings = _read_index(address.location, client)
+    listed, warnings = _read_index(address.location, client, address.path)
     entries = [entry for entry in listed if address.path in ("", entry.name)]
     if address.path and not entries:
         raise SkillNotFound(
@@ -132,12 +132,17 @@ def _entries_at(address: SourceAddress, entries: list[_Entry]) -> list[_Entry]:
     return found
 
 
-def _read_index(site: str, client: HttpClient) -> tuple[list[_Entry], tuple[str, ...]]:
-    """The entries of a site's index, and warnings."""
+def _read_index(site: str, client: HttpClient, name: str = "") -> tuple[list[_Entry], tuple[str, ...]]:
+    """The entries of a site's index, and warnings.
+
+    A server that is asked for one skill names all of its releases, which an index of very many skills cannot; any other
+    site passes over the question.
+    """
     missing: SourceUnavailable | None = None
+    question = f"?{urlencode({'skill': name})}" if name else ""
     for folder in _FOLDERS:
         try:
-            data, found = client.get_json(f"{site}/.well-known/{folder}/index.json", "an index of skills")
+            data, found = client.get_json(f"{site}/.well-known/{folder}/index.json{question}", "an index of skills")
         except SourceUnavailable as error:
             # Only where there is none is the other one looked for: it has no digests, and whoever damages the newer
             # one must not get what they want by that.
