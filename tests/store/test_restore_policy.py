@@ -181,3 +181,25 @@ def test_roles_that_nobody_wrote_here_are_none(store: Store, ours: TenantScope, 
         store.pool.change("UPDATE people SET roles = ?, kind = ? WHERE name = ?", (written, "root", "vera"))
     restored = after(lambda _: ours.people.add(Person(name="vera", roles=frozenset({"viewer"}))))
     assert [(one.name, one.kind, one.roles) for one in restored.kept_people] == [("vera", "user", ())]
+
+
+def test_a_policy_that_was_changed_since_holds_on(ours: TenantScope, after: Restore) -> None:
+    ours.policy_versions.add("version: 1\n", by="ada")
+    strict = "version: 1\ntools: {deny: [WebFetch]}\n"
+    after(lambda _: ours.policy_versions.add(strict, by="ada"))
+    last = ours.policy_versions.last()
+    assert last is not None and (last.text, last.is_intact) == (strict, True)
+    after(lambda _: None)
+    assert [one.text for one in ours.policy_versions.all()] == ["version: 1\n", strict]
+
+
+def test_a_policy_that_was_lost_comes_back_with_a_backup(ours: TenantScope, after: Restore) -> None:
+    ours.policy_versions.add("version: 1\n", by="ada")
+
+    def lose(store: Store) -> None:
+        with store.of().transaction():
+            store.pool.change("DELETE FROM policy_versions")
+
+    after(lose)
+    last = ours.policy_versions.last()
+    assert last is not None and (last.text, last.is_intact) == ("version: 1\n", True)

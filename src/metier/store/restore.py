@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from metier.store.policy_versions import PolicyVersion
     from metier.store.restore_policy import KeptBlock, KeptDecision, KeptPerson, KeptRestrictions, KeptToken
 
 TAKEN = "This was so before a backup was brought back that says otherwise."
@@ -224,7 +225,7 @@ def _undecided(row: dict[str, Any]) -> dict[str, Any]:
 _LOOSENS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "approvals": _without_grants,
     "proposals": _undecided,
-    **dict.fromkeys(("people", "tokens", "scans", "installs", "test_results"), lambda row: None),
+    **dict.fromkeys(("people", "tokens", "scans", "installs", "test_results", "policy_versions"), lambda row: None),
 }
 """The tables whose rows may allow something, each with what remains of a row of an untrusted backup."""
 
@@ -240,6 +241,7 @@ def _restore_into(
         lock_tables(store.pool)
         _require_permission(store, force)
         kept = restrictions_since(store, backup.rows)
+        policies = {tenant: store.of(tenant).policy_versions.last() for tenant in store.tenants()}
         # The installs of this store are more reliable than those of an untrusted backup.
         installs = list(every_row(store.pool, "installs")) if backup.distrusted else []
         saved = {
@@ -247,6 +249,7 @@ def _restore_into(
         }
         refill(store.pool, {table: kept.over(table, rows) for table, rows in saved.items()})
         _record_people(store, kept, by)
+        _keep_policies(store, policies, by)
     store.decision_reader.forget()
     manifest = backup.manifest
     return RestoreReport(
@@ -278,6 +281,17 @@ def _record_people(store: Store, kept: KeptRestrictions, by: Mapping[str, Any] |
         for token in kept.rows.get("tokens", {}).values():
             if token["tenant"] == tenant and not token["revoked_at"]:
                 scope.people.record_token(token["id"], fields)
+
+
+def _keep_policies(store: Store, policies: Mapping[str, PolicyVersion | None], by: Mapping[str, Any] | None) -> None:
+    """Let the policies that held until now hold on: those of the backup may be looser."""
+    for tenant, before in policies.items():
+        if before is None or not before.is_intact:
+            continue
+        versions = store.of(tenant).policy_versions
+        now = versions.last()
+        if now is None or now.text != before.text:
+            versions.add(before.text, by=before.by, reason="It held before a backup was brought back.", record=by)
 
 
 def _require_permission(store: Store, force: bool) -> None:
