@@ -41,18 +41,18 @@ async def watch(
     It ends when the server stops, and when the credential of the request is no longer valid.
     """
     beat = time.monotonic()
-    while True:
+    is_last = False
+    while not is_last:
+        is_last = context.stopping.is_set()  # what was written before is read once more
         found = await anyio.to_thread.run_sync(read_on)
         for one in found:
             yield one
-        if context.stopping.is_set():
-            return
         if time.monotonic() - beat >= _BEAT_SECONDS:
             beat = time.monotonic()
             if not await anyio.to_thread.run_sync(_is_valid, request, context):
                 return
             yield None
-        if not found:
+        if not found and not is_last:
             await anyio.sleep(_LOOK_SECONDS)
 
 
