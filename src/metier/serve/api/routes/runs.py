@@ -18,7 +18,7 @@ from metier.store.audit_search import AuditPlace
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 
-_MOST_RECORDS = 20_000
+_MOST_RECORDS = 5_000
 """The records that one request looks at; a page may be short because of it, and still have a next one."""
 
 
