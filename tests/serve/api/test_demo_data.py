@@ -46,6 +46,13 @@ def get(demo: dict[str, Any], role: str, path: str) -> Any:
     return answer.json()
 
 
+def post(demo: dict[str, Any], role: str, path: str, body: dict[str, Any]) -> None:
+    token = next(one["token"] for one in demo["people"] if one["role"] == role)
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(f"{demo['url']}/api/v1{path}", headers=headers, json=body, timeout=30)
+    assert answer.status_code < 300, answer.text
+
+
 def test_there_is_a_person_of_each_role(demo: dict[str, Any]) -> None:
     assert [one["role"] for one in demo["people"]] == list(reversed(ROLES))
     for one in demo["people"]:
@@ -67,6 +74,15 @@ def test_something_waits_and_something_happened(demo: dict[str, Any]) -> None:
     assert {run["outcome"] for run in get(demo, "viewer", "/runs?kind=script")["items"]} >= {"succeeded", "denied"}
     assert sum(row["loads"] for row in get(demo, "viewer", "/usage")["rows"]) > 20
     assert get(demo, "viewer", "/audit/verify")["ok"] is True
+
+
+def test_the_reviewer_decides_about_the_proposal_and_the_submission(demo: dict[str, Any]) -> None:
+    (proposal,) = get(demo, "reviewer", "/proposals?status=open")["items"]
+    post(demo, "reviewer", f"/proposals/{proposal['id']}/approve", {"comment": "It is right."})
+    found = get(demo, "viewer", "/skills/team/expense-report")
+    assert (found["version"], found["deployed"]) == ("1.0.1", "1.0.1")
+    (submission,) = get(demo, "reviewer", "/submissions?status=submitted")["items"]
+    assert submission["version"] == "1.1.0"
 
 
 def test_nothing_of_it_is_in_the_folders_of_the_user(demo: dict[str, Any]) -> None:

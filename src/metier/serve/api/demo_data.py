@@ -14,9 +14,9 @@ from metier.guard.approvals.quarantine import quarantine
 from metier.guard.approvals.requests import request_approval
 from metier.guard.governance import Governance
 from metier.guard.policy.stored import StoredPolicies
-from metier.hub.proposals import park
 from metier.hub.registry.deployment import deploy_release, location_of_release
 from metier.hub.registry.namespaces import put_namespace
+from metier.hub.registry.proposals import propose_release
 from metier.hub.registry.publication import publish_release, submit_release
 from metier.hub.skill_files import capabilities_of, keep_files
 from metier.hub.skill_location import subject_in
@@ -77,7 +77,7 @@ def fill(store: Store, name: str) -> list[DemoPerson]:
     owner = add_person(scope, Person(name=name, roles=frozenset({"admin"})), name, ["admin"])
     people = {role: add_person(scope, owner, NAMES[role], [role]) for role in reversed(ROLES)}
     _publish(scope, people, skills, guard)
-    _let_wait(scope, people, skills, guard)
+    _let_wait(scope, people, guard)
     return [
         DemoPerson(name=person.name, role=role, token=make_token(scope, owner, person.name, label="demo")[1])
         for role, person in people.items()
@@ -123,7 +123,7 @@ def _publish(scope: TenantScope, people: dict[str, Person], skills: dict[str, Fi
         )
 
 
-def _let_wait(scope: TenantScope, people: dict[str, Person], skills: dict[str, Files], guard: Guard) -> None:
+def _let_wait(scope: TenantScope, people: dict[str, Person], guard: Guard) -> None:
     """Let an approval, a proposal and a submission wait for a decision, and put one skill in quarantine."""
     viewer, author = people["viewer"], people["author"]
     home = location_of_release(_NAMESPACE, _OWN)
@@ -142,7 +142,7 @@ def _let_wait(scope: TenantScope, people: dict[str, Person], skills: dict[str, F
     )
     better = _own_skill("1.0.1", rate=_RATE)
     reason, evidence = "Amounts were converted at the rate of today.", ["The report of May was wrong by 31 euros."]
-    park(scope, home, skills[_OWN], better, reason, evidence, author, Actor(user=author.name), guard)
+    propose_release(scope, author, _OWN, better, reason, evidence, guard=guard)
     submit_release(scope, author, _NAMESPACE, with_script, guard=guard, reason="With a script that counts receipts.")
     quarantine(scope, people["reviewer"], "name", "crypto-helper", reason="It asked for the keys of a wallet.")
 
