@@ -13,7 +13,7 @@ from tests.serve.api.conftest import Api
 from metier.serve.api.limits import RateLimiter, RequestLimits
 from metier.serve.api.settings import Limits, ServerSettings
 
-SMALL = Limits(body_bytes=4096, json_bytes=1024, requests_per_minute=6, concurrent=2, request_seconds=0.1)
+SMALL = Limits(body_bytes=4096, json_bytes=1024, requests_per_minute=6, concurrent=2)
 
 
 @pytest.fixture
@@ -49,8 +49,15 @@ class TestBodies:
         assert (answer.status_code, answer.json()["code"]) == (413, "request-too-large")
 
     def test_contents_may_be_larger_than_other_bodies(self, echo: Api) -> None:
-        assert echo.as_("nobody").put("/api/v1/contents/x", content=b"x" * 4096).json() == 4096
-        assert echo.as_("nobody").put("/api/v1/contents/x", content=b"x" * 4097).status_code == 413
+        assert echo.as_("viewer").put("/api/v1/contents/x", content=b"x" * 4096).json() == 4096
+        assert echo.as_("viewer").put("/api/v1/contents/x", content=b"x" * 4097).status_code == 413
+
+    def test_contents_are_read_only_for_somebody_known(self, echo: Api) -> None:
+        def parts() -> Iterator[bytes]:
+            yield from map(bytes, [1024] * 8)  # more than anybody may send
+
+        answer = echo.as_("nobody").put("/api/v1/contents/x", content=parts())
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
 class TestRates:
@@ -94,7 +101,11 @@ class TestRates:
         assert limiter.take(scopes[1]) > 0
 
 
-class TestTimeAndPlaces:
+class TestTime:
+    @pytest.fixture
+    def settings(self) -> ServerSettings:
+        return ServerSettings(limits=Limits(request_seconds=0.1))
+
     def test_a_request_that_takes_too_long_is_told_so(self, api: Api) -> None:
         release = threading.Event()
 
@@ -108,6 +119,8 @@ class TestTimeAndPlaces:
         assert (answer.status_code, answer.json()["code"]) == (503, "too-slow")
         assert "Retry-After" in answer.headers
 
+
+class TestPlaces:
     def test_a_request_without_a_place_is_told_that_the_server_is_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("metier.serve.api.limits._PATIENCE_SECONDS", 0.01)
         statuses = run_at_once(SMALL, streams=False)
@@ -141,7 +154,7 @@ def run_at_once(limits: Limits, *, streams: bool) -> list[int]:
         async def receive() -> Message:
             return {"type": "http.request", "body": b""}
 
-        limited: ASGIApp = RequestLimits(app, limits=limits)
+        limited: ASGIApp = RequestLimits(app, limits=limits, by_token=lambda secret: None)
         scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": ("127.0.0.1", 1)}
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
             for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,10 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.serve.api.conftest import Api
+from tests.serve.api.objects import make_objects
 from tests.serve.machine import Machine
 
 from metier.serve.api.openapi import PATH
+from metier.serve.api.settings import ServerSettings
+from metier.store import Store
 
+OBJECTS = "METIER_TEST_OBJECTS"
 SECONDS = int(os.environ.get("METIER_SCHEMATHESIS_SECONDS", "300"))
 HERE = Path(__file__).parent
 EXCLUDED = "^/api/v1/(sign-in/.*|session|nodes/me/events|audit/stream)$"
@@ -38,16 +44,23 @@ def test_no_request_has_an_answer_that_the_document_does_not_describe(tmp_path: 
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     shutil.copy(HERE / "schemathesis_hooks.py", hooks / "schemathesis_hooks.py")
+    with Store.open(f"sqlite:///{host.environ['METIER_DATA']}/metier.db") as store:
+        objects = make_objects(Api(store, ServerSettings()))
     with host.server("--config", str(config)) as server:
         done = subprocess.run(
             [
                 str(Path(sys.executable).with_name("schemathesis")),
                 *("run", f"{server.url}{PATH}", "--checks", ",".join(CHECKS), "--max-time", str(SECONDS)),
                 *("--exclude-path-regex", EXCLUDED, "--continue-on-failure", "--no-color"),
-                *("--generation-database", "none", "--seed", "1", "--suppress-health-check", "all"),
+                *("--generation-database", "none", "--seed", "1", "--suppress-health-check", "all", "--workers", "2"),
             ],
             cwd=tmp_path,
-            env={**host.environ, "SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": path(hooks)},
+            env={
+                **host.environ,
+                "SCHEMATHESIS_HOOKS": "schemathesis_hooks",
+                "PYTHONPATH": path(hooks),
+                OBJECTS: json.dumps(objects),
+            },
             capture_output=True,
             text=True,
             timeout=SECONDS + 300,

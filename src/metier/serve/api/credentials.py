@@ -38,6 +38,17 @@ class Caller:
         return self.person.kind == "node"
 
 
+def no_credential() -> ProblemError:
+    """The problem of a request that nobody known has sent."""
+    return ProblemError(
+        401,
+        "unauthorized",
+        "No valid credential came with the request.",
+        hint="Send the header `Authorization: Bearer TOKEN`.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
 def secret_of(request: Request) -> str:
     """The token that came with a request, in its header or else in a cookie; empty for none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -59,13 +70,7 @@ def _caller(
     )
     found = context.store.by_token(secret) if secret else None
     if found is None:
-        raise ProblemError(
-            401,
-            "unauthorized",
-            "No valid credential came with the request.",
-            hint="Send the header `Authorization: Bearer TOKEN`.",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        raise no_credential()
     if by_cookie:
         require_own_page(request, context.settings, secret)
     caller = Caller(scope=found[0], person=found[1], by_cookie=by_cookie)

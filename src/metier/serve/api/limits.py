@@ -13,12 +13,13 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+import anyio
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from metier._cache import BoundedCache
-from metier.serve.api.credentials import secret_of
+from metier.serve.api.credentials import no_credential, secret_of
 from metier.serve.api.problems import problem
 from metier.serve.http_server import Answered
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from metier.serve.api.settings import Limits
+
+    Clock = Callable[[], float]
 
 _FREE = frozenset({"/healthz"})
 """Asked by whatever restarts a server that does not answer: a busy one must not look dead."""
@@ -62,7 +65,7 @@ class _Bucket:
 class RateLimiter:
     """The requests per minute of each credential that was valid, and of each address for all others."""
 
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
         self._per_minute = per_minute
         self._clock = clock
         self._buckets: BoundedCache[str, _Bucket] = BoundedCache(_MAX_BUCKETS)
@@ -104,9 +107,13 @@ def _address(scope: Scope) -> str:
 class RequestLimits:
     """Answers requests that are too many, too large or too slow with a problem."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, app: ASGIApp, *, limits: Limits, by_token: Callable[[str], object], clock: Clock = time.monotonic
+    ) -> None:
+        """`by_token` finds the owner of a token, or None."""
         self._app = app
         self._limits = limits
+        self._by_token = by_token
         self._rate = RateLimiter(limits.requests_per_minute, clock)
         self._places = asyncio.Semaphore(limits.concurrent)
         self._uploads = asyncio.Semaphore(min(_UPLOADS, limits.concurrent))
@@ -128,9 +135,16 @@ class RequestLimits:
                 scope, receive, send
             )
             return
+        if is_upload and not await self._knows(secret_of(Request(scope))):
+            # A large body is read only for somebody known: it lies in memory before its route is asked.
+            await no_credential().answer()(scope, receive, send)
+            return
         await self._admit(scope, _bounded(receive, most), send, self._uploads if is_upload else self._places)
         if scope.get("state", {}).get("caller") is not None:
             self._rate.accept(scope)
+
+    async def _knows(self, secret: str) -> bool:
+        return bool(secret) and await anyio.to_thread.run_sync(self._by_token, secret) is not None
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send, places: asyncio.Semaphore) -> None:
         try:

@@ -67,6 +67,9 @@ def _describe_problems(operation: dict[str, Any]) -> None:
         always["415"] = "Unsupported Media Type"
     if "x-role" in operation:
         always |= {"401": "Unauthorized", "403": "Forbidden"}
+    if operation.get("x-anonymous"):
+        # Or none at all, where the settings say so.
+        operation["security"] = [*operation.get("security", []), {}]
     for status, text in always.items():
         answers.setdefault(status, {"description": text})
     for status, answer in answers.items():

@@ -72,6 +72,10 @@ class ProblemError(Exception):
         self.status, self.code, self.detail, self.hint, self.headers = status, code, detail, hint, headers
         self.more = more
 
+    def answer(self) -> JSONResponse:
+        """The answer with it."""
+        return problem(self.status, self.code, self.detail, hint=self.hint, headers=self.headers, more=self.more)
+
 
 def problem(
     status: int,
@@ -118,7 +122,7 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(ProblemError)
     async def own(request: Request, error: ProblemError) -> JSONResponse:
-        return problem(error.status, error.code, error.detail, hint=error.hint, headers=error.headers, more=error.more)
+        return error.answer()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
