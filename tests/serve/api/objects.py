@@ -43,7 +43,8 @@ def make_objects(api: Api) -> dict[str, str]:
     scope.people.add(Person(name=MARK, roles=frozenset({"viewer"})))
     token, _ = scope.people.new_token(MARK, label=MARK)
     scope.nodes.add(Node(id="node", name=f"{MARK}-laptop", person="admin"))
-    hook = scope.webhooks.add(Webhook(url=f"https://{MARK}.example", form="json", events=("quarantine",), secret="x"))
+    hook = Webhook(url=f"https://{MARK}.example", form="json", events=("quarantine",), secret="c2VjcmV0")
+    hook = scope.webhooks.add(hook)
     delivery = scope.webhooks.add_delivery(Delivery(webhook=hook.id, event="quarantine", payload="{}"))
     deploy_release(scope, admin, namespace, MARK, version, guard=guard)
     return {

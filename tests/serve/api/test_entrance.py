@@ -58,3 +58,8 @@ def test_a_failure_tells_its_number_and_nothing_of_its_cause(api: Api) -> None:
     assert "sesame" not in answer.text
     assert answer.headers["X-Request-Id"] in answer.json()["hint"]
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(api: Api) -> None:
+    answer = api.as_("admin").request("OPTIONS", "/api/v1/people/ada")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "DELETE, GET, PUT")

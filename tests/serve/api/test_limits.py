@@ -26,7 +26,7 @@ def echo(api: Api) -> Api:
     """The server with a route that tells how long the body was."""
 
     @api.app.post("/api/v1/echo")
-    @api.app.put("/api/v1/contents/x")
+    @api.app.put("/v1/packages/x")
     def length(body: bytes = Body()) -> int:
         return len(body)
 
@@ -49,14 +49,14 @@ class TestBodies:
         assert (answer.status_code, answer.json()["code"]) == (413, "request-too-large")
 
     def test_contents_may_be_larger_than_other_bodies(self, echo: Api) -> None:
-        assert echo.as_("viewer").put("/api/v1/contents/x", content=b"x" * 4096).json() == 4096
-        assert echo.as_("viewer").put("/api/v1/contents/x", content=b"x" * 4097).status_code == 413
+        assert echo.as_("viewer").put("/v1/packages/x", content=b"x" * 4096).json() == 4096
+        assert echo.as_("viewer").put("/v1/packages/x", content=b"x" * 4097).status_code == 413
 
     def test_contents_are_read_only_for_somebody_known(self, echo: Api) -> None:
         def parts() -> Iterator[bytes]:
             yield from map(bytes, [1024] * 8)  # more than anybody may send
 
-        answer = echo.as_("nobody").put("/api/v1/contents/x", content=parts())
+        answer = echo.as_("nobody").put("/v1/packages/x", content=parts())
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from metier import errors
 from metier.errors import MetierError
@@ -37,6 +38,7 @@ _STATUS: dict[type[MetierError], int] = {
     errors.AuditUnavailable: 503,
     errors.PartMissing: 501,
 }
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _OTHERWISE = 422
 """The status of every other error: the request was understood, and asks for what cannot be."""
 
@@ -133,7 +135,15 @@ def answer_problems(app: FastAPI) -> None:
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
         codes = {404: "not-found", 405: "method-not-allowed", 413: "request-too-large"}
         code = codes.get(error.status_code, "bad-request")
-        return problem(error.status_code, code, str(error.detail), headers=error.headers)
+        allow = {"Allow": _methods_of(request)} if code == "method-not-allowed" else None
+        return problem(error.status_code, code, str(error.detail), headers=allow or error.headers)
+
+
+def _methods_of(request: Request) -> str:
+    """The methods of a path: each is a route of its own, so that none of them knows the others."""
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    routes = request.app.routes
+    return ", ".join(one for one in _METHODS if any(route.matches(scopes[one])[0] is Match.FULL for route in routes))
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

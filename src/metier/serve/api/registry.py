@@ -83,7 +83,7 @@ def get_plugin(request: Request, scope: ReaderOf, file: ArchiveName) -> Response
 
 @router.get(
     f"/{OLD_INDEX}/{{name}}/{{path:path}}",
-    **_binary("application/octet-stream"),
+    **_binary("*/*"),
     summary="A file of the newest release",
 )
 def get_file(request: Request, scope: ReaderOf, context: Context, name: SkillName, path: FilePath) -> Response:
