@@ -44,7 +44,7 @@ class _method_of(Generic[Parameters, Value]):  # noqa: N801  (it is written like
 
 
 def _keep_node_current() -> None:
-    """Where this machine is a node of a server, keep what it has of that current while this process lasts."""
+    """Keep a node current while this process lasts; a machine that is none pays one look at the disk."""
     if is_node():
         from metier.hub.node.sync import keep_current
 

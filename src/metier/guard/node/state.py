@@ -89,7 +89,7 @@ class DeployedSkill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """What a server said last about everything that counts on a node."""
+    """The last word of a server about everything that counts on a node."""
 
     number: int
     digest: str

@@ -173,7 +173,7 @@ class Policies:
         return state.effective
 
     def _is_bound(self) -> bool:
-        """Whether this machine has become a node; a look at the disk once a second, which nearly all could do without."""
+        """Whether this machine has become a node: a look at the disk, once a second at most."""
         now = time.monotonic()
         if now < self._next_look:
             return False
