@@ -152,6 +152,11 @@ class Server:
                 return
         raise AssertionError(f"the server ended: {self._running.wait()}")
 
+    def send(self, order: signal.Signals) -> None:
+        """Send it a signal that does not end it."""
+        assert self._running is not None
+        self._running.send_signal(order)
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop it; returns its exit code."""
         running, self._running = self._running, None

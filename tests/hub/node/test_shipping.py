@@ -119,7 +119,7 @@ def test_the_records_of_every_tenant_of_a_machine_are_shipped(laptop: Laptop, ap
     assert [chain.node for chain in verified(api, tmp_path)] == ["laptop", "laptop, log of acme"]
 
 
-@pytest.mark.each("fault", ["lost", "twice", "unanswered"])
+@pytest.mark.parametrize("fault", ["lost", "twice", "unanswered"])
 def test_a_fault_of_the_network_loses_and_doubles_nothing(laptop: Laptop, fault: str, api: Api, tmp_path: Path) -> None:
     laptop.node.note(1_100)
     laptop.connection.faults = ["", fault, fault]

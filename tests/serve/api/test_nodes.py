@@ -163,7 +163,7 @@ def _forged(record: dict[str, object]) -> dict[str, object]:
     return {**record, "text": text, "hash": hashlib.sha256(f"{record['previous']}\n{text}".encode()).hexdigest()}
 
 
-@pytest.mark.each("change", [_edited, _forged])
+@pytest.mark.parametrize("change", [_edited, _forged])
 def test_another_record_under_a_known_number_is_named_and_closes_the_log(
     api: Api, node: NodeClient, change: Callable[[dict[str, object]], dict[str, object]]
 ) -> None:

@@ -93,6 +93,8 @@ class Reports:
 
     def _verify(self) -> None:
         """Read the deployed skills, bring again what was changed in their folder, and say what else lies here."""
+        if self._stopping.is_set():
+            return  # a process that is about to end has no time to read everything
         now = time.monotonic()
         if not self._verified or now > self._verified + _VERIFY_EVERY:
             self._verified = now
