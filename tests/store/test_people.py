@@ -100,3 +100,12 @@ def test_there_is_no_token_for_nobody(scope: TenantScope) -> None:
 def test_who_cannot_be_is_refused(scope: TenantScope, person: Person) -> None:
     with pytest.raises(InvalidArgument):
         scope.people.add(person)
+
+
+def test_the_token_by_which_somebody_is_known_can_be_found(scope: TenantScope, store: Store) -> None:
+    scope.people.add(Person(name="ada", roles=frozenset({"admin"})))
+    token, secret = scope.people.new_token("ada", label="browser")
+    found = store.by_token(secret)
+    assert found is not None and scope.people.token_of(found[1]) == token
+    assert store.of("other").people.token_of(found[1]) is None
+    assert scope.people.token_of(Person(name="ada")) is None

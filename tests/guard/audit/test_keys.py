@@ -110,3 +110,9 @@ def test_what_is_no_key_is_refused(tmp_path: Path, kind: str) -> None:
     if kind != "public":
         with pytest.raises(AuditUnavailable):
             known_keys(tmp_path / "none", path)
+
+
+def test_a_secret_for_a_purpose_follows_from_the_key_and_tells_nothing_about_another(tmp_path: Path) -> None:
+    key, again, other = (SigningKey.of(tmp_path / name) for name in ("a.ed25519", "a.ed25519", "b.ed25519"))
+    assert key.derive("cookies") == again.derive("cookies") and len(key.derive("cookies")) == 32
+    assert len({key.derive("cookies"), key.derive("webhooks"), other.derive("cookies")}) == 3

@@ -92,7 +92,7 @@ def test_a_code_that_nobody_confirms_ends(server: str) -> None:
 
 def test_somebody_without_a_role_is_refused_by_the_server(server: str, provider: ProviderProcess) -> None:
     provider.has("eve", groups=[])
-    with pytest.raises(NotPermitted, match="none of your groups"):
+    with pytest.raises(NotPermitted, match="none of the groups"):
         sign_in(server, lambda code: provider.confirm_device(code.complete_url, "eve"), wait=lambda _: None)
 
 

@@ -114,6 +114,18 @@ def test_a_group_decides_about_the_tenant_and_leaving_it_ends_the_sessions_there
     assert elsewhere.get("/api/v1/session").status_code == 401
 
 
+def test_a_tenant_begins_with_an_admin_and_keeps_one(api: Api, browser: TestClient, provider: ProviderProcess) -> None:
+    provider.has("root", groups=["acme"])
+    assert problem_of(sign_in(browser, provider, "root")) == (422, "invalid-argument")
+    provider.has("root", groups=["acme-admins"])
+    assert sign_in(browser, provider, "root").status_code == 303
+    provider.has("root", groups=["acme"])
+    assert problem_of(sign_in(browser, provider, "root")) == (403, "not-permitted")
+    assert browser.get("/api/v1/session").json()["roles"] == ["admin"]
+    [refused] = api.store.of("acme").audit.search(type="person.refused")
+    assert "only admin" in refused["reason"]
+
+
 def test_a_claim_may_lie_in_another_claim(api: Api, provider: ProviderProcess) -> None:
     oidc = api.context.settings.oidc
     assert oidc is not None

@@ -19,6 +19,7 @@ from metier.guard.audit.keys import SigningKey
 from metier.serve.api.browser_session import SESSION_SECONDS
 from metier.serve.api.context import ServerContext
 from metier.serve.api.oidc import SKEW_SECONDS, OidcProvider, refused
+from metier.serve.api.problems import ProblemError
 from metier.serve.api.settings import OidcSettings, RoleMapping
 from metier.skill import shown
 from metier.store import AccessToken, Person, Store, TenantScope
@@ -88,17 +89,15 @@ def admit(store: Store, provider: OidcProvider, claims: Mapping[str, Any], *, la
     _end_elsewhere(store, settings, name, mapping)
     notes = (f"signed in as {shown(str(claims['sub']), 100)} at {shown(str(claims['iss']), 200)}",)
     if mapping is None:
-        reason = f"{shown(name)} has none of the claims that give a role."
-        record_event(store.of(), "person.refused", actor_of(_METIER, store.of()), reason=reason, notes=notes)
-        raise refused("none of your groups has a role here")
+        raise _recorded(store.of(), f"none of the groups of {shown(name)} has a role here", notes)
     scope = store.of(mapping.tenant)
-    with scope.transaction():
-        person = scope.people.get(name)
-        if person is not None and person.kind != "user":
-            raise refused(f"{shown(name)} is the name of a program")
-        if person is None or person.roles != {mapping.role}:
-            person = add_person(scope, _METIER, name, [mapping.role], notes=notes)
-        token, secret = make_token(scope, _METIER, name, label=label, expires=SESSION_SECONDS)
+    # Not one transaction: the record of a refusal has to outlast it.
+    person = scope.people.get(name)
+    if person is not None and person.kind != "user":
+        raise _recorded(scope, f"{shown(name)} is the name of a program", notes)
+    if person is None or person.roles != {mapping.role}:
+        person = add_person(scope, _METIER, name, [mapping.role], notes=notes)
+    token, secret = make_token(scope, _METIER, name, label=label, expires=SESSION_SECONDS)
     return SignedIn(scope=scope, person=person, token=token, secret=secret)
 
 
@@ -120,6 +119,12 @@ def end_session(scope: TenantScope, person: Person) -> None:
     token = scope.people.token_of(person)
     if token is not None and not token.revoked_at:
         revoke_token(scope, person, token.id)
+
+
+def _recorded(scope: TenantScope, why: str, notes: tuple[str, ...]) -> ProblemError:
+    """The problem of somebody whom the provider knows and who may not sign in, once that is on record."""
+    record_event(scope, "person.refused", actor_of(_METIER, scope), reason=f"Not signed in: {why}.", notes=notes)
+    return refused(why)
 
 
 def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
