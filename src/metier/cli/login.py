@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import sys
@@ -14,6 +15,8 @@ from metier.cli.parser import Parser
 from metier.errors import MetierError, NotPermitted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metier.hub.node.device_sign_in import DeviceCode
 
 
@@ -37,7 +40,8 @@ def _log_in(options: Namespace) -> None:
     from metier.hub.node.enrolment import enrol
 
     url = checked_url(options.url)
-    exchange = enrol(url, _secret_for(url), options.name or "")
+    with _person_at(url) as secret:
+        exchange = enrol(url, secret, options.name or "")
     binding, state = exchange.binding, exchange.state
     problems = bring_skills(exchange, again=True)
     if options.json:
@@ -50,24 +54,27 @@ def _log_in(options: Namespace) -> None:
         print(Style(sys.stdout).warn(f"  {Style.text(problem)}"))
 
 
-def _secret_for(url: str) -> str:
-    """Return the token of a person at a server: given, got by signing in, or typed."""
+@contextlib.contextmanager
+def _person_at(url: str) -> Iterator[str]:
+    """Get the token of a person at a server: given, typed, or by signing in, and then given back."""
     from metier.guard.node.connection import Connection
 
     secret = os.environ.get(TOKEN, "")
-    if secret:
-        return secret
-    if not is_at_terminal():
+    if not secret and not is_at_terminal():
         raise NotPermitted(
             "Nobody is at a terminal, and no token says who makes this machine a node.",
             hint=f"Set {TOKEN} to a token of the server: one of its people makes it by `metier user token`.",
         )
-    methods = Connection(url).request("GET", "/api/v1/sign-in").json
-    if "oidc" in methods.get("methods", ()):
-        from metier.hub.node.device_sign_in import sign_in
+    if secret or "oidc" not in Connection(url).request("GET", "/api/v1/sign-in").json.get("methods", ()):
+        yield secret or getpass.getpass("Token of the server: ").strip()
+        return
+    from metier.hub.node.device_sign_in import sign_in, sign_out
 
-        return sign_in(url, _show_code)
-    return getpass.getpass("Token of the server: ").strip()
+    secret = sign_in(url, _show_code)
+    try:
+        yield secret
+    finally:
+        sign_out(url, secret)
 
 
 def _show_code(code: DeviceCode) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import queue
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from anyio.from_thread import start_blocking_portal
+from tests.serve.api.listening import listening
 from tests.serve.api.oidc_provider import ProviderProcess, running
 
 from metier.errors import InvalidArgument, NotPermitted, SourceUnavailable
 from metier.hub.node.device_sign_in import DeviceCode, sign_in
-from metier.serve.api.run import serve
-from metier.serve.api.settings import ServerSettings
 from metier.store import Person, Store
 
 
@@ -36,19 +31,6 @@ def provider() -> Iterator[ProviderProcess]:
     with running() as provider:
         provider.has("ada", groups=["reviewers"])
         yield provider
-
-
-@contextmanager
-def listening(store: Store, **settings: Any) -> Iterator[str]:
-    """A server that listens on a port of this machine; its address."""
-    ready: queue.Queue[str] = queue.Queue()
-    made = ServerSettings.model_validate({"port": 0, **settings})
-    with start_blocking_portal() as portal:
-        served = portal.start_task_soon(functools.partial(serve, store, made, on_ready=ready.put))
-        try:
-            yield ready.get(timeout=30)
-        finally:
-            served.cancel()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ somebody is, and gets a token of the server for it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from http import HTTPStatus
@@ -18,7 +19,8 @@ from metier._hosts import is_loopback
 from metier._json_object import parse_object, text_at, value_at
 from metier._lazy import dataclass
 from metier._version import __version__
-from metier.errors import InvalidArgument, NotPermitted, SourceUnavailable
+from metier.errors import InvalidArgument, MetierError, NotPermitted, SourceUnavailable
+from metier.guard.node.connection import Connection
 from metier.hints import for_people
 from metier.skill import shown
 
@@ -69,6 +71,12 @@ def sign_in(url: str, show: Callable[[DeviceCode], object], *, wait: Callable[[f
     if not token:
         raise _unavailable(server, "its answer has no token")
     return token
+
+
+def sign_out(url: str, token: str) -> None:
+    """Give a token back that `sign_in` got; where that cannot be done now, it ends by itself within hours."""
+    with contextlib.suppress(MetierError):
+        Connection(url, token).request("DELETE", "/api/v1/session")
 
 
 def _code_of(begun: dict[str, Any]) -> DeviceCode:
