@@ -76,7 +76,7 @@ def test_a_submission_waits_for_review(server: Server, laptop: Machine) -> None:
         (("publish", "pdf", "--to", "folder", "--submit"), "invalid-argument"),
         (("publish", "pdf", "--to", "http://skills.example.com"), "invalid-argument"),
         (("deploy", "pdf", "--server"), "node-invalid"),
-        (("deploy", "bare", "--server", "{url}"), "skill-invalid"),
+        (("publish", "bare", "--to", "{url}"), "skill-invalid"),
     ],
 )
 def test_what_cannot_be_published_or_deployed_is_refused(
@@ -87,6 +87,19 @@ def test_what_cannot_be_published_or_deployed_is_refused(
             write_release(laptop.work / name, version)
     done = run(laptop, *(word.format(url=server.url) for word in words), "--json")
     assert code in done
+
+
+def test_a_skill_without_a_version_is_deployed_under_the_next_number(server: Server, laptop: Machine) -> None:
+    write_release(laptop.work / "plain", "")
+
+    def deploy() -> str:
+        version: str = laptop.metier("deploy", "plain", "--server", server.url, "--json")["version"]
+        return version
+
+    assert [deploy(), deploy()] == ["1", "1"]
+    with open(laptop.work / "plain" / "SKILL.md", "a", encoding="utf-8") as file:
+        file.write("More.\n")
+    assert deploy() == "2"
 
 
 def test_nobody_publishes_without_a_token(server: Server, tmp_path: Path) -> None:

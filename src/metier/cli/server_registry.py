@@ -36,11 +36,12 @@ def publish_to_server(options: Namespace) -> None:
 def deploy_to_server(options: Namespace, path: str) -> None:
     """Deploy a skill to all nodes of the server that `--server` names, or of which this machine is a node."""
     from metier.guard.node.binding import require_binding
-    from metier.hub.registry.server_client import read_versioned, split_namespace
+    from metier.hub.publish.release import read_release
+    from metier.hub.registry.server_client import split_namespace
 
     url, namespace = split_namespace(options.server or require_binding().url)
     _refuse_dry_run(options)
-    server, release = _server(url), read_versioned(path)
+    server, release = _server(url), read_release(path)
     answer = server.deploy(release, namespace, reason=options.reason, accept_findings=options.accept_findings)
     if options.json:
         print_json({**answer, "target": server.url})

@@ -5,12 +5,15 @@ from __future__ import annotations
 import http
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import text_at
+from metier._lazy import replace
 from metier.errors import InvalidArgument, ServerRefused, SkillExists, SkillInvalid
 from metier.guard.node.connection import Connection
 from metier.hub.publish.pack import pack
 from metier.hub.publish.release import read_release
 from metier.hub.registry.namespaces import DEFAULT
 from metier.skill import is_valid_name, shown
+from metier.skill.skill_requirement import version_of
 
 if TYPE_CHECKING:
     import os
@@ -43,7 +46,11 @@ class RegistryServer:
     def deploy(
         self, release: Release, namespace: str, *, reason: str = "", accept_findings: str = ""
     ) -> dict[str, Any]:
-        """Deploy a release to all nodes of the server, and publish it first where it is not; returns the answer."""
+        """Deploy a release to all nodes of the server, and publish it first where it is not; returns the answer.
+
+        Without a version of its own it gets the next whole number, or the one that its content has there.
+        """
+        release = release if release.version else self._numbered(release, namespace)
         path = f"/api/v1/packages/{namespace}/{release.name}/{release.version}"
         try:
             published = self._connection.request("GET", path).json
@@ -60,6 +67,19 @@ class RegistryServer:
         body = {"namespace": namespace, "version": release.version}
         body |= {"reason": reason, "accept_findings": accept_findings}
         return self._connection.request("PUT", f"/api/v1/deployments/{release.name}", body, seconds=_SECONDS).json
+
+
+    def _numbered(self, release: Release, namespace: str) -> Release:
+        try:
+            found = self._connection.request("GET", f"/api/v1/packages/{namespace}/{release.name}?limit=200").json
+        except ServerRefused as error:
+            if error.context.get("status") != http.HTTPStatus.NOT_FOUND:
+                raise
+            found = {}
+        known = {text_at(one, "version"): text_at(one, "digest") for one in found.get("items", ())}
+        same = next((version for version, digest in known.items() if digest == release.digest), "")
+        numbers = [number.major for number in map(version_of, known) if number is not None]
+        return replace(release, version=same or str(max(numbers, default=0) + 1))
 
 
 def read_versioned(path: str | os.PathLike[str], key: str = "") -> Release:
