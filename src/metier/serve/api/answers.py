@@ -13,19 +13,19 @@ from metier.serve.api.pages import Page, Paging, page_of
 Item = TypeVar("Item", bound=BaseModel)
 
 
-class Answer(BaseModel):
+class ApiAnswer(BaseModel):
     """An answer that is made of an object with the same attributes."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
-class Body(BaseModel):
+class ApiBody(BaseModel):
     """A body that has nothing but what is described."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Reason(Body):
+class Reason(ApiBody):
     """A body with a reason alone."""
 
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=r"\S")]

@@ -49,11 +49,14 @@ def test_a_change_of_an_earlier_version_is_refused(api: Api) -> None:
     assert put(api, "version: 1\n", None).status_code == 428
     assert put(api, "version: 1\n", '"7", "1"').json()["number"] == 2
     assert put(api, DENY, "*").json()["number"] == 3
+    late = api.as_("admin").put(TEXT, json={"text": DENY, "version": 1})
+    assert late.status_code == 412
+    assert api.as_("admin").put(TEXT, json={"text": DENY, "version": 3}).json()["number"] == 4
     listed = api.as_("viewer").get("/api/v1/policy/versions", params={"limit": 2}).json()
-    assert [one["number"] for one in listed["items"]] == [3, 2]
+    assert [one["number"] for one in listed["items"]] == [4, 3]
     assert api.as_("viewer").get("/api/v1/policy/versions/1").json()["text"] == DENY
-    assert api.as_("viewer").get("/api/v1/policy/versions/4").status_code == 404
-    kept = api.as_("viewer").get(TEXT, headers={"If-None-Match": '"3"'})
+    assert api.as_("viewer").get("/api/v1/policy/versions/5").status_code == 404
+    kept = api.as_("viewer").get(TEXT, headers={"If-None-Match": '"4"'})
     assert (kept.status_code, kept.content) == (304, b"")
 
 

@@ -16,7 +16,7 @@ from metier.guard.policy.durations import seconds_of
 from metier.guard.policy.effective import EffectivePolicy
 from metier.hub.proposals import MAX_DIFFERENCE
 from metier.hub.request_view import request_view_of
-from metier.serve.api.answers import Answer, Body, Duration, Reason, sorted_page
+from metier.serve.api.answers import ApiAnswer, ApiBody, Duration, Reason, sorted_page
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import Caller, CallerOf, require
 from metier.serve.api.pages import Page, PagingOf
@@ -35,7 +35,7 @@ ApprovalId = Annotated[str, Path(max_length=64, pattern="^a-[0-9a-z]+$")]
 SkillQuery = Annotated[str | None, Query(max_length=300, description="`name@source`.")]
 
 
-class RequestAnswer(Answer):
+class RequestAnswer(ApiAnswer):
     """A request for an approval."""
 
     id: str
@@ -53,7 +53,7 @@ class RequestAnswer(Answer):
     created_at: str
 
 
-class ApprovalAnswer(Answer):
+class ApprovalAnswer(ApiAnswer):
     """A decision for or against a content."""
 
     id: str
@@ -85,7 +85,7 @@ class ApprovalAnswer(Answer):
         return cls(**fields, state=state_of(approval, timestamp(time.time())))
 
 
-class FileAnswer(Answer):
+class FileAnswer(ApiAnswer):
     """A file of a content."""
 
     path: str
@@ -95,14 +95,14 @@ class FileAnswer(Answer):
     size: int
 
 
-class FileChange(Answer):
+class ChangedFile(ApiAnswer):
     """A file that is not as it was."""
 
     path: str
     how: str = Field(description="`added`, `changed` or `removed`.")
 
 
-class Deciding(Answer):
+class Deciding(ApiAnswer):
     """The people who decide about a request, and whether the caller does."""
 
     approvers: list[str]
@@ -111,7 +111,7 @@ class Deciding(Answer):
     why_not_you: str | None
 
 
-class RequestDetail(Answer):
+class RequestDetail(ApiAnswer):
     """All that somebody who decides about a request should see."""
 
     request: RequestAnswer
@@ -123,13 +123,13 @@ class RequestDetail(Answer):
     files: list[FileAnswer]
     before: ApprovalAnswer | None = Field(description="The last approval of other content of the skill.")
     base: str | None = Field(description="The digest of that content, where it was kept.")
-    changed: list[FileChange]
+    changed: list[ChangedFile]
     diff: str | None = Field(description="Null where the content was not kept, or nobody would read all of it.")
     approvals: list[ApprovalAnswer]
     decides: Deciding
 
 
-class Granting(Body):
+class Granting(ApiBody):
     """An approval that is given."""
 
     only: list[Annotated[str, Field(max_length=300)]] | None = Field(
@@ -180,7 +180,7 @@ def get_request(caller: CallerOf, context: Context, id: RequestId) -> RequestDet
         files=[FileAnswer.model_validate(one) for one in view.files],
         before=ApprovalAnswer.of(view.before) if view.before is not None else None,
         base=view.base or None,
-        changed=[FileChange(how=how, path=path) for how, path in view.changed],
+        changed=[ChangedFile(how=how, path=path) for how, path in view.changed],
         diff=view.changes if view.changes is not None and len(view.changes) <= MAX_DIFFERENCE else None,
         approvals=list(map(ApprovalAnswer.of, view.approvals)),
         decides=Deciding(

@@ -13,7 +13,7 @@ from metier.guard import Subject
 from metier.guard.policy_question import PolicyQuestion, answer
 from metier.hub.registry.deployment import find_deployment, location_of_release
 from metier.hub.skill_location import subject_in
-from metier.serve.api.answers import Answer, Body
+from metier.serve.api.answers import ApiAnswer, ApiBody
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.problems import documented
@@ -26,7 +26,7 @@ Short = Annotated[str, Field(max_length=300)]
 Outcome = Literal["allow", "ask", "deny"]
 
 
-class QuestionBody(Body):
+class QuestionBody(ApiBody):
     """An action that is asked about."""
 
     skill: Short = Field("", description="The name of a deployed skill.")
@@ -46,7 +46,7 @@ class QuestionBody(Body):
     environment: Short | None = None
 
 
-class OriginAnswer(Answer):
+class OriginAnswer(ApiAnswer):
     """The line of a policy."""
 
     layer: str
@@ -55,7 +55,7 @@ class OriginAnswer(Answer):
     key: str
 
 
-class ConsideredAnswer(Answer):
+class ConsideredAnswer(ApiAnswer):
     """The decision of one check that has a say."""
 
     check: str
@@ -65,7 +65,7 @@ class ConsideredAnswer(Answer):
     origin: OriginAnswer | None
 
 
-class ExplanationAnswer(Answer):
+class ExplanationAnswer(ApiAnswer):
     """The decision about an action, with its reasons."""
 
     about: str

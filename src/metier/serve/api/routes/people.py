@@ -20,7 +20,7 @@ from metier.guard.approvals.people import (
 )
 from metier.guard.approvals.status import timestamp
 from metier.guard.policy.durations import seconds_of
-from metier.serve.api.answers import Answer, Body, Duration, sorted_page
+from metier.serve.api.answers import ApiAnswer, ApiBody, Duration, sorted_page
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf
 from metier.serve.api.problems import ProblemError, documented
@@ -34,7 +34,7 @@ PersonName = Annotated[str, Path(min_length=1, max_length=_MAX_NAME)]
 TokenId = Annotated[str, Path(max_length=64, pattern="^t-[0-9a-z]+$")]
 
 
-class PersonAnswer(Answer):
+class PersonAnswer(ApiAnswer):
     """A person, program or node that is known."""
 
     name: str
@@ -53,14 +53,14 @@ class Me(PersonAnswer):
     tenant: str
 
 
-class PersonBody(Body):
+class PersonBody(ApiBody):
     """The roles of a person."""
 
     roles: list[Role] = Field(min_length=1, max_length=4)
     kind: Literal["user", "agent", "service"] = "user"
 
 
-class TokenAnswer(Answer):
+class TokenAnswer(ApiAnswer):
     """A token, without its secret."""
 
     id: str
@@ -84,7 +84,7 @@ class NewToken(TokenAnswer):
     secret: str
 
 
-class TokenBody(Body):
+class TokenBody(ApiBody):
     """A token that is wanted."""
 
     person: Annotated[str, Field(min_length=1, max_length=_MAX_NAME)] | None = Field(
@@ -94,7 +94,7 @@ class TokenBody(Body):
     expires: Duration | None = None
 
 
-class RevokedTokens(Answer):
+class RevokedTokens(ApiAnswer):
     """A token that counts no longer, and those that were made with it."""
 
     revoked: list[TokenAnswer]

@@ -14,7 +14,7 @@ from metier.guard.policy.reader import MAX_BYTES
 from metier.guard.policy.schema import KEYS
 from metier.guard.policy.stored import parse_shared_policy, set_policy
 from metier.guard.policy.summary import summarise
-from metier.serve.api.answers import Answer, Body, sorted_page
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf, conditional
@@ -27,7 +27,7 @@ _SHOWN = tuple(name for name, key in KEYS.items() if not key.is_of_machine)
 _TAG = {"ETag": {"description": "The version, for `If-Match`.", "schema": {"type": "string"}}}
 
 
-class ProblemAnswer(Answer):
+class ProblemAnswer(ApiAnswer):
     """A problem of a policy."""
 
     path: str
@@ -38,7 +38,7 @@ class ProblemAnswer(Answer):
     hint: str
 
 
-class PolicyFileAnswer(Answer):
+class PolicyFileAnswer(ApiAnswer):
     """A file or a text that the policy is made of."""
 
     layer: str
@@ -47,14 +47,14 @@ class PolicyFileAnswer(Answer):
     is_broken: bool
 
 
-class Setting(Answer):
+class Setting(ApiAnswer):
     """The value of a key, and the lines that set it."""
 
     value: Any
     set_by: list[str]
 
 
-class PolicyAnswer(Answer):
+class PolicyAnswer(ApiAnswer):
     """The policy that holds: the files of the machine's administrators and the texts in the store, merged."""
 
     digest: str
@@ -63,7 +63,7 @@ class PolicyAnswer(Answer):
     problems: list[ProblemAnswer]
 
 
-class VersionSummary(Answer):
+class PolicyVersionSummary(ApiAnswer):
     """A version of the tenant's policy."""
 
     number: int = Field(description="0 where nobody wrote a policy.")
@@ -73,27 +73,30 @@ class VersionSummary(Answer):
     at: str
 
 
-class VersionAnswer(VersionSummary):
+class PolicyVersionAnswer(PolicyVersionSummary):
     """A version of the tenant's policy, with its text."""
 
     text: str
     is_intact: bool = Field(description="False where the store does not have it as it was written.")
 
 
-class PolicyBody(Body):
+class PolicyBody(ApiBody):
     """A text that is to be the policy."""
 
     text: Annotated[str, Field(max_length=MAX_BYTES)]
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+    version: Annotated[int, Field(ge=0, le=2**31)] | None = Field(
+        None, description="The version that the change was made of, 0 for none, in place of `If-Match`."
+    )
 
 
-class PolicyDraft(Body):
+class PolicyDraft(ApiBody):
     """A text that is only to be checked."""
 
     text: Annotated[str, Field(max_length=MAX_BYTES)]
 
 
-class CheckAnswer(Answer):
+class CheckAnswer(ApiAnswer):
     """All problems of a text; with an error it cannot be the policy."""
 
     is_sound: bool
@@ -113,7 +116,7 @@ def get_policy(caller: CallerOf, context: Context) -> PolicyAnswer:
     "/text",
     **require("viewer"),
     summary="The text that the tenant's admins wrote",
-    response_model=VersionAnswer,
+    response_model=PolicyVersionAnswer,
     responses={200: {"headers": _TAG}, 304: {"description": "Not Modified"}},
 )
 def get_policy_text(request: Request, caller: CallerOf) -> Response:
@@ -123,20 +126,19 @@ def get_policy_text(request: Request, caller: CallerOf) -> Response:
 @router.put(
     "/text",
     **require("admin"),
-    summary="Change the policy from the next decision on; `If-Match` has the version that the change was made of",
-    response_model=VersionAnswer,
+    summary="Change the policy from the next decision on, by a change of the version that holds now",
+    response_model=PolicyVersionAnswer,
     responses={200: {"headers": _TAG}, **documented(409, 412, 428)},
 )
 def put_policy_text(
     caller: CallerOf, body: PolicyBody, if_match: Annotated[str | None, Header(max_length=200)] = None
 ) -> Response:
-    if if_match is None:
-        hint = "Send `If-Match` with the ETag of the text that your change was made of."
+    if if_match is None and body.version is None:
+        hint = "Send `version`, or `If-Match` with the ETag, of the text that your change was made of."
         raise ProblemError(428, "precondition-required", "Nobody else's change is to be lost.", hint=hint)
-    last = caller.scope.policy_versions.last()
-    return _answer(
-        set_policy(caller.scope, caller.person, body.text, reason=body.reason, expected=_expected(if_match, last))
-    )
+    expected = body.version if if_match is None else _expected(if_match, caller.scope.policy_versions.last())
+    version = set_policy(caller.scope, caller.person, body.text, reason=body.reason, expected=expected)
+    return _answer(version)
 
 
 def _expected(if_match: str, last: PolicyVersion | None) -> int:
@@ -151,24 +153,24 @@ def _tag(number: int) -> str:
 
 
 def _answer(version: PolicyVersion) -> JSONResponse:
-    content = VersionAnswer.model_validate(version).model_dump()
+    content = PolicyVersionAnswer.model_validate(version).model_dump()
     return JSONResponse(content, headers={"ETag": _tag(version.number)})
 
 
 @router.get("/versions", **require("viewer"), summary="All versions of the tenant's policy, the newest first")
-def list_policy_versions(caller: CallerOf, paging: PagingOf) -> Page[VersionSummary]:
+def list_policy_versions(caller: CallerOf, paging: PagingOf) -> Page[PolicyVersionSummary]:
     found = caller.scope.policy_versions.all()
-    return sorted_page(VersionSummary, found, paging, "number", newest_first=True)
+    return sorted_page(PolicyVersionSummary, found, paging, "number", newest_first=True)
 
 
 @router.get(
     "/versions/{number}", **require("viewer"), summary="A version of the tenant's policy", responses=documented(404)
 )
-def get_policy_version(caller: CallerOf, number: Annotated[int, Path(ge=1, le=2**31)]) -> VersionAnswer:
+def get_policy_version(caller: CallerOf, number: Annotated[int, Path(ge=1, le=2**31)]) -> PolicyVersionAnswer:
     found = caller.scope.policy_versions.get(number)
     if found is None:
         raise ProblemError(404, "policy-not-found", f"There is no version {number} of the policy.")
-    return VersionAnswer.model_validate(found)
+    return PolicyVersionAnswer.model_validate(found)
 
 
 @router.post("/check", **require("viewer"), summary="Say what is wrong with a text; nothing changes")

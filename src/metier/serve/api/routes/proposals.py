@@ -14,7 +14,7 @@ from metier.hub.proposal_view import proposal_view_of
 from metier.hub.proposals import MAX_EVIDENCE, MAX_TEXT
 from metier.hub.registry.proposals import approve_on_server, propose_release
 from metier.hub.review import MAX_COMMENT, find_proposal, recommend, reject, withdraw
-from metier.serve.api.answers import Answer, Body, sorted_page
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf
@@ -30,7 +30,7 @@ Comment = Annotated[str, Field(max_length=MAX_COMMENT)]
 NeededComment = Annotated[str, Field(min_length=1, max_length=MAX_COMMENT, pattern=r"\S")]
 
 
-class Recommendation(Answer):
+class Recommendation(ApiAnswer):
     """The opinion of somebody who may not decide."""
 
     by: str
@@ -40,7 +40,7 @@ class Recommendation(Answer):
     at: str
 
 
-class ProposalSummary(Answer):
+class ProposalSummary(ApiAnswer):
     """A proposed change of a skill, and its status."""
 
     id: str
@@ -70,14 +70,14 @@ class ProposalAnswer(ProposalSummary):
     recommendations: list[Recommendation]
 
 
-class BasisAnswer(Answer):
+class BasisAnswer(ApiAnswer):
     """The content that the diff is against."""
 
     digest: str
     kind: Literal["current", "accepted", "never"]
 
 
-class ProposalDetail(Answer):
+class ProposalDetail(ApiAnswer):
     """All that somebody who decides about a proposal should see."""
 
     proposal: ProposalAnswer
@@ -89,7 +89,7 @@ class ProposalDetail(Answer):
     why_not_you: str | None
 
 
-class FileBody(Body):
+class FileBody(ApiBody):
     """A file of a skill."""
 
     path: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
@@ -114,7 +114,7 @@ class FileBody(Body):
             raise InvalidArgument(f"{shown(self.path)!r} is no Base64.", hint="Encode the bytes of the file.") from None
 
 
-class ProposalBody(Body):
+class ProposalBody(ApiBody):
     """A change that is proposed: a diff of a deployed skill, or all files of it or of a new one."""
 
     skill: Annotated[str, Field(min_length=1, max_length=64)]
@@ -143,7 +143,7 @@ class ProposalBody(Body):
         return dict(found)
 
 
-class ApproveBody(Body):
+class ApproveBody(ApiBody):
     """An agreement."""
 
     comment: Comment = ""
@@ -152,19 +152,19 @@ class ApproveBody(Body):
     )
 
 
-class CommentBody(Body):
+class CommentBody(ApiBody):
     """A decision against a proposal."""
 
     comment: NeededComment
 
 
-class WithdrawBody(Body):
+class WithdrawBody(ApiBody):
     """The reason to take a proposal back."""
 
     comment: Comment = ""
 
 
-class RecommendBody(Body):
+class RecommendBody(ApiBody):
     """The opinion of somebody who may not decide."""
 
     verdict: Literal["approve", "reject"]

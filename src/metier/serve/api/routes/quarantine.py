@@ -20,7 +20,7 @@ from metier.guard.approvals.quarantine import (
 from metier.guard.approvals.requests import MAX_REASON
 from metier.guard.decision import INTEGRITY
 from metier.guard.notify import notifying
-from metier.serve.api.answers import Answer, Body, sorted_page
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/v1/quarantine", tags=["quarantine"])
 _MAX_VALUE = 1_000
 
 
-class BlockAnswer(Answer):
+class BlockAnswer(ApiAnswer):
     """A target that is out of use."""
 
     kind: Literal["name", "digest", "source", "folder"]
@@ -41,7 +41,7 @@ class BlockAnswer(Answer):
     at: str
 
 
-class BlockBody(Body):
+class BlockBody(ApiBody):
     """A target, and the reason to take it out of use or to release it."""
 
     kind: BlockKind
@@ -49,7 +49,7 @@ class BlockBody(Body):
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
 
 
-class UsageAnswer(Answer):
+class SkillUseAnswer(ApiAnswer):
     """The use of a skill by one person or agent, in one session."""
 
     session: str
@@ -98,8 +98,8 @@ def list_usage(
     paging: PagingOf,
     kind: Annotated[BlockKind, Query()],
     value: Annotated[str, Query(min_length=1, max_length=_MAX_VALUE)],
-) -> Page[UsageAnswer]:
+) -> Page[SkillUseAnswer]:
     if not value.strip():
         raise InvalidArgument("Nothing is named.", hint="Name a skill, a digest or a source.")
     found = usage_of(caller.scope, kind, known_target(kind, value))
-    return sorted_page(UsageAnswer, found, paging, "last", "session", "user", "agent", newest_first=True)
+    return sorted_page(SkillUseAnswer, found, paging, "last", "session", "user", "agent", newest_first=True)

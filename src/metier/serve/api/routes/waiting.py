@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from metier.guard.approvals.pending import items_for
-from metier.serve.api.answers import Answer, sorted_page
+from metier.serve.api.answers import ApiAnswer, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/v1", tags=["approvals"])
 ItemKind = Literal["request", "proposal", "quarantine"]
 
 
-class WaitingItem(Answer):
+class WaitingItem(ApiAnswer):
     """An item that waits for a decision, as the caller sees it."""
 
     kind: ItemKind
