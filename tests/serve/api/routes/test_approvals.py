@@ -48,7 +48,9 @@ def items(api: Api, who: str, path: str, **parameters: Any) -> list[dict[str, An
 
 def test_a_reviewer_finds_looks_at_and_grants_a_request(api: Api, request_id: str) -> None:
     assert [(one["kind"], one["id"]) for one in items(api, "reviewer", "waiting")] == [("request", request_id)]
-    detail = api.as_("reviewer").get(f"/api/v1/requests/{request_id}").json()
+    answer = api.as_("reviewer").get(f"/api/v1/requests/{request_id}")
+    assert answer.status_code == 200, answer.text
+    detail = answer.json()
     assert detail["request"]["skill"] == "pdf@acme"
     assert "+subprocess.run(['ls'])" in detail["diff"]
     assert detail["decides"] == {"approvers": ["role:reviewer"], "quorum": 1, "agreed": [], "why_not_you": None}
