@@ -118,6 +118,10 @@ class Revisions:
             found = self._rows.first(_REVISIONS, digest=digest)
             return found and replace(found, files=tuple(self._rows.select(REVISION_FILES, digest=digest)))
 
+    def file(self, digest: str, path: str) -> RevisionFile | None:
+        """Return what is known of one file of a revision."""
+        return self._rows.first(REVISION_FILES, digest=digest, path=path)
+
     def has(self, digest: str) -> bool:
         """Return whether the content of this digest is kept."""
         return bool(self._rows.statement(_IS_KEPT, digest))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SKILL = "SKILL.md"
 _MAX_PACKAGES = 200
 _MAX_LIBRARIES = 50
+_MAX_HASHES = 50_000
 
 
 class StoredSkills(PackageSource):
@@ -38,6 +39,8 @@ class StoredSkills(PackageSource):
         self._contents = contents
         self._now: Mapping[str, str] = {}
         self._packages: BoundedCache[str, MemoryPackage] = BoundedCache(_MAX_PACKAGES)
+        self._hashes: BoundedCache[str, str] = BoundedCache(_MAX_HASHES)
+        """The hash of the SKILL.md by the digest of its skill: an index asks for it several times."""
 
     def packages(self) -> Mapping[str, MemoryPackage]:
         """All packages, each read from the store."""
@@ -56,11 +59,13 @@ class StoredSkills(PackageSource):
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
         digest = self._digest(key)
-        revision = self._scope.revisions.get(digest)
-        file = next((one for one in revision.files if one.path == _SKILL), None) if revision is not None else None
-        if file is None:
-            raise self.missing(key)
-        return self._scope.store.blobs.get(file.sha256), _identity(digest)
+        sha256 = self._hashes.get(digest)
+        if sha256 is None:
+            file = self._scope.revisions.file(digest, _SKILL)
+            if file is None:
+                raise self.missing(key)
+            sha256 = self._hashes[digest] = file.sha256
+        return self._scope.store.blobs.get(sha256), _identity(digest)
 
     def package(self, key: str) -> MemoryPackage:
         """The files of one skill."""

@@ -22,7 +22,7 @@ from metier.store.registry import PUBLIC
 
 router = APIRouter(prefix="/api/v1/skills", tags=["skills"])
 
-_MOST_FOUND = 2_000
+_MOST_FOUND = 1_000
 _PLAIN = "text/plain; charset=utf-8"
 _BINARY = "application/octet-stream"
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
@@ -103,7 +103,10 @@ def list_skills(
     scope = caller.scope
     lists = context.registry_lists.of(scope.tenant)
     current, on_nodes = lists.all_current(scope), {one.name: one for one in scope.deployments.all()}
-    names = sorted(current) if q is None else context.released.of(scope, lists).search(q, _MOST_FOUND)
+    # A filter needs all that is found, as it may leave little of it.
+    is_filtered = namespace is not None or deployed is not None
+    most = _MOST_FOUND if q is None or is_filtered else min(_start(paging) + paging.limit + 1, _MOST_FOUND)
+    names = sorted(current) if q is None else context.released.of(scope, lists).search(q, most)
     wanted = [
         current[name]
         for name in names
@@ -115,10 +118,15 @@ def list_skills(
 
 def _ranked(found: list[Facts], paging: Paging) -> tuple[list[Facts], str | None]:
     """A page of what a search found, which is in the order of its ranks."""
+    start = _start(paging)
+    end = start + paging.limit
+    return found[start:end], cursor_of((end,)) if end < len(found) else None
+
+
+def _start(paging: Paging) -> int:
     match paging.after or (0,):
         case (int(start),) if 0 <= start <= _MOST_FOUND:
-            end = start + paging.limit
-            return found[start:end], cursor_of((end,)) if end < len(found) else None
+            return start
     raise bad_cursor()
 
 
@@ -239,7 +247,7 @@ def get_file(
     path: Annotated[str, Path(max_length=1_024)],
 ) -> Response:
     release = find_release(caller.scope, namespace, name, version)
-    found = next((one for one in _files(caller.scope, release.digest) if one.path == path), None)
+    found = caller.scope.revisions.file(release.digest, path)
     if found is None or found.mode == "link":
         raise FileMissing(f"There is no file {shown(path)!r} in {namespace}/{name}.", hint="Look at its files.")
     data = caller.scope.store.blobs.get(found.sha256)
