@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from metier import Library
 from metier._cache import BoundedCache
 from metier.errors import FileMissing
+from metier.find import Finder
 from metier.hub.skill_files import package_of
+from metier.library import SkillIndex
 from metier.library.places import Place
 from metier.skill import Identity
 from metier.source.memory import PackageSource
@@ -102,7 +103,8 @@ class ReleasedLibrary:
         self._number = -1
         self._lock = threading.Lock()
         source = StoredSkills(scope, "registry", self._contents)
-        self._library = Library([Place(layer="enterprise", source=source)], cache=False)
+        self._index = SkillIndex([Place(layer="enterprise", source=source)], cache=False)
+        self._finder = Finder(self._index)
 
     def _contents(self) -> Mapping[str, str]:
         return {name: facts["content"] for name, facts in self._lists.all_current(self._scope).items()}
@@ -112,9 +114,9 @@ class ReleasedLibrary:
         number = self._scope.releases.last_change()
         with self._lock:  # one thread looks at what is new, and the others wait for it
             if number != self._number:
-                self._library.refresh()
+                self._index.refresh()
                 self._number = number
-        return [one.name for one in self._library.search(query, most, include_unlisted=True)]
+        return [one.name for one in self._finder.search(query, most, include_unlisted=True)]
 
 
 class ReleasedLibraries:
@@ -136,9 +138,9 @@ def deployed_namespaces(scope: TenantScope) -> frozenset[tuple[str, str]]:
     return frozenset((one.tenant, deployment.namespace) for one, deployment in _deployed(scope))
 
 
-def deployed_library(scope: TenantScope) -> Library:
-    """The deployed skills of a tenant and of the installation, of which its own come first."""
-    return Library([_place(scope, *one) for one in sorted(deployed_namespaces(scope))], cache=False)
+def deployed_places(scope: TenantScope) -> list[Place]:
+    """The deployed skills of a tenant, and those of the installation whose names it has none of."""
+    return [_place(scope, *one) for one in sorted(deployed_namespaces(scope))]
 
 
 def _place(scope: TenantScope, tenant: str, namespace: str) -> Place:

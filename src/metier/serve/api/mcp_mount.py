@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 from fastapi import Request
 
+from metier import Library
 from metier._lazy import dataclass, field, logger
 from metier.guard import Guard, Policy
 from metier.guard.approvals.roles import has_role
@@ -135,13 +136,13 @@ class McpMount:
         return found
 
     def _make(self, caller: Caller) -> _Served:
-        from metier.hub.registry.library import deployed_library
+        from metier.hub.registry.library import deployed_places
         from metier.serve.mcp import SkillServer
 
         tenant, person = caller.scope.tenant, caller.person
         agent = person.name if person.kind == "agent" else None
         server = SkillServer(
-            deployed_library(caller.scope).as_caller(agent=agent, tenant=tenant or None),
+            Library(deployed_places(caller.scope), cache=False).as_caller(agent=agent, tenant=tenant or None),
             guard=Guard(
                 Policy(scripts=self._context.settings.mcp.scripts), governance=self._context.governance(tenant)
             ),

@@ -79,7 +79,7 @@ class SkillDetails(SkillAnswer):
     is_quarantined: bool
 
 
-class VersionAnswer(BaseModel):
+class SkillVersionAnswer(BaseModel):
     """A version of a skill."""
 
     version: str
@@ -158,13 +158,15 @@ def get_skill(caller: CallerOf, context: Context, namespace: SkillPath, name: Sk
     summary="The versions of a skill, the newest first",
     responses=documented(404),
 )
-def list_versions(caller: CallerOf, namespace: SkillPath, name: SkillPath, paging: PagingOf) -> Page[VersionAnswer]:
+def list_versions(
+    caller: CallerOf, namespace: SkillPath, name: SkillPath, paging: PagingOf
+) -> Page[SkillVersionAnswer]:
     deployed = _deployment(caller.scope, namespace, name)
     found = sorted(_versions(caller.scope, namespace, name), key=_order, reverse=True)
     items, following = page_of(found, paging, _order, newest_first=True)
     return Page(
         items=[
-            VersionAnswer(
+            SkillVersionAnswer(
                 version=one.version,
                 digest=one.digest,
                 status="yanked" if one.status == "yanked" else "published",

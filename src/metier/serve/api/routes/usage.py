@@ -70,7 +70,7 @@ class QueryAnswer(BaseModel):
     times: int
 
 
-class UsageAnswer(BaseModel):
+class UsageReportAnswer(BaseModel):
     """The usage from one day to another, inclusive."""
 
     since: str
@@ -86,7 +86,7 @@ class UsageAnswer(BaseModel):
     underperforming: list[WeakSkillAnswer]
 
     @classmethod
-    def of(cls, report: UsageReport, unused: list[str]) -> UsageAnswer:
+    def of(cls, report: UsageReport, unused: list[str]) -> UsageReportAnswer:
         """The answer with a report."""
         return cls(
             since=report.since,
@@ -109,7 +109,7 @@ def read_usage(
     until: Day = None,
     by: UsageGroup = "skill",
     skill: Annotated[list[SkillName], Query(max_length=100, description="Only these: NAME or NAME@SOURCE.")] = [],  # noqa: B006
-) -> UsageAnswer:
+) -> UsageReportAnswer:
     scope = caller.scope
     catch_up(scope, context.governance(scope.tenant).effective)
     today = datetime.now(UTC).date()
@@ -122,7 +122,7 @@ def read_usage(
     )
     used = {row.name.partition("@")[0] for row in report.rows if row.counts["loads"]} if by == "skill" else set()
     deployed = [one.name for one in scope.deployments.all()] if by == "skill" and not skill else []
-    return UsageAnswer.of(report, [name for name in deployed if name not in used])
+    return UsageReportAnswer.of(report, [name for name in deployed if name not in used])
 
 
 def _day(text: str | None) -> str | None:
