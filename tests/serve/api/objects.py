@@ -10,6 +10,7 @@ from tests.serve.api.conftest import Api
 from metier.guard.policy.stored import set_policy
 from metier.hub.registry.deployment import deploy_release
 from metier.hub.registry.namespaces import put_namespace
+from metier.hub.registry.proposals import propose_release
 from metier.hub.registry.publication import publish_release, submit_release
 from metier.store import Approval, ApprovalRequest, Person
 from metier.store.nodes import Node
@@ -47,10 +48,12 @@ def make_objects(api: Api) -> dict[str, str]:
     hook = scope.webhooks.add(hook)
     delivery = scope.webhooks.add_delivery(Delivery(webhook=hook.id, event="quarantine", payload="{}"))
     deploy_release(scope, admin, namespace, MARK, version, guard=guard)
+    proposal = propose_release(scope, admin, MARK, files("Paint thrice."), "Three are better.", guard=guard)
     return {
         "/api/v1/contents/": submitted.digest,
         "/api/v1/nodes/": "node",
         "/api/v1/people/": MARK,
+        "/api/v1/proposals/": proposal.id,
         "/api/v1/tokens/": token.id,
         "/api/v1/requests/": request.id,
         "/api/v1/approvals/": approval.id,
