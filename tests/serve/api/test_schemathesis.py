@@ -52,7 +52,7 @@ def test_no_request_has_an_answer_that_the_document_does_not_describe(tmp_path: 
                 str(Path(sys.executable).with_name("schemathesis")),
                 *("run", f"{server.url}{PATH}", "--checks", ",".join(CHECKS), "--max-time", str(SECONDS)),
                 *("--exclude-path-regex", EXCLUDED, "--continue-on-failure", "--no-color"),
-                *("--generation-database", "none", "--seed", "1", "--suppress-health-check", "all", "--workers", "2"),
+                *("--generation-database", "none", "--seed", "1", "--suppress-health-check", "all"),
             ],
             cwd=tmp_path,
             env={
