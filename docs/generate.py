@@ -58,6 +58,8 @@ REFUSALS = {
     "skill-blocked, skill-quarantined": "It was taken out of use, by the program or by `metier quarantine`.",
     "skill-denied, name-reserved": "Policy does not let it be here, or reserves its name for administrators.",
     "environment-denied": "Administrators say that this machine is in another environment than the one that was named.",
+    "node-state-invalid, node-lease-ended, node-offline": "This machine is a node, and what it has of its server is "
+    "missing or wrong, or was not confirmed for too long.",
     "digest-mismatch, integrity-failed": "Its content is not the one that policy pins, or that was recorded.",
     "skill-disabled": "It is turned off in its place.",
     "tests-missing, score-too-low": "Policy wants tests to be passed, or a score, which this content does not have.",

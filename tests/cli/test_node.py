@@ -117,11 +117,13 @@ def test_whoever_decides_on_a_node_decides_at_its_server(
     node("quarantine", "add", "pdf", "--reason", "It sends files away")
     node("approve", "grant", "r-1", "--expires", "30d")
     node("approve", "deny", "r-2", "--reason", "No")
+    node("propose", "approve", "p-1", "--reason", "Right")
     sent = [(path, body) for method, path, body in server.received if method == "POST" and "nodes/me" not in path]
     assert sent == [
         ("/api/v1/quarantine", {"kind": "name", "value": "pdf", "reason": "It sends files away"}),
         ("/api/v1/requests/r-1/grant", {"reason": "", "only": None, "tools": [], "expires": "30d"}),
         ("/api/v1/requests/r-2/deny", {"reason": "No"}),
+        ("/api/v1/proposals/p-1/approve", {"comment": "Right", "apply": True}),
     ]
     monkeypatch.delenv("METIER_API_TOKEN")
     assert "not-permitted" in node("quarantine", "add", "pdf", "--reason", "x", code=1).err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import metier
 import metier.hub
@@ -13,6 +14,7 @@ from metier.cli.identity import acting
 from metier.cli.improvement_view import find_improvement, print_improvement
 from metier.cli.output import Style, plural, print_done, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
+from metier.cli.server_decisions import decide_at_server, require_own_skill, speaks_to_server
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard.remedies import tenant_option
 from metier.hub.proposal_page import page_of
@@ -103,7 +105,12 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> None:
     from metier.guard.approvals.roles import require_role
 
+    if options.verb in ("approve", "reject") and speaks_to_server():
+        _decide_at_server(options)
+        return
     with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
+        if options.verb in ("approve", "reject"):
+            require_own_skill(metier.hub.find_proposal(scope, options.id).location)
         if options.verb in ("list", "show"):
             require_role(person, "viewer", "see proposals")
         elif options.verb in ("update", "new") and person.kind != "agent":
@@ -251,6 +258,16 @@ def _approve(options: Namespace, scope: TenantScope, person: Person) -> None:
     is_approved = any(one.decided_by == person.name for one in scope.approvals.of(done.applied_digest))
     if not is_approved and not options.json:
         print(Style(sys.stdout).warn("  Its content is not approved by that: `metier approve list` shows what waits."))
+
+
+def _decide_at_server(options: Namespace) -> None:
+    body: dict[str, object] = {"comment": options.reason or ""}
+    if options.verb == "approve":
+        body["apply"] = not options.no_apply
+    found = decide_at_server(f"/proposals/{quote(options.id, safe='')}/{options.verb}", body)
+    print_result(
+        options, {"proposal": found}, f"{Style.text(options.id)}: decided at the server, for all of its nodes."
+    )
 
 
 def _reject(options: Namespace, scope: TenantScope, person: Person) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from metier._lazy import logger
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 log = logger("metier.hub")
 
 _SECONDS = 60.0
+_bringing = threading.Lock()
+"""Held while the folder is changed: one thread listens to the server, and another looks after the folder."""
 
 
 def bring_skills(exchange: NodeExchange, *, again: bool = False) -> list[str]:
@@ -37,14 +40,15 @@ def bring_skills(exchange: NodeExchange, *, again: bool = False) -> list[str]:
     if not again and there == set(wanted) and not arriving():
         return []
     problems: list[str] = []
-    for name in sorted({*there, *wanted}):
-        try:
-            _bring(exchange.connection, os.path.join(folder, name), wanted.get(name))
-        except (MetierError, OSError) as error:
-            problems.append(f"{name}: {error}")
-            log.warning("a skill of the server could not be brought: %s: %s", name, error)
-    if not problems:
-        end_arrival()
+    with _bringing:
+        for name in sorted({*there, *wanted}):
+            try:
+                _bring(exchange.connection, os.path.join(folder, name), wanted.get(name))
+            except (MetierError, OSError) as error:
+                problems.append(f"{name}: {error}")
+                log.warning("a skill of the server could not be brought: %s: %s", name, error)
+        if not problems:
+            end_arrival()
     return problems
 
 

@@ -55,7 +55,7 @@ class Reports:
         pause = _EVERY
         while not self._stopping.wait(pause):
             pause = _EVERY if self._report_all() else min(pause * 2, _MOST_PAUSE)
-        self._report_all()
+        self._attempt(self._ship)  # all else can wait for the next process
 
     def report(self) -> None:
         """Report everything once; raises where the server does not take it, or has other records than are here."""
