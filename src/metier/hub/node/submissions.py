@@ -35,7 +35,7 @@ _SECONDS = 60.0
 
 
 class Submissions:
-    """What waits on this machine, each sent once by this process; the server knows again what it has already."""
+    """Requests and proposals of this machine, each sent once by a process; the server knows those that it has."""
 
     def __init__(self, exchange: NodeExchange) -> None:
         self._exchange = exchange
