@@ -10,7 +10,7 @@ from metier.store.audit_log import ChainPosition, chain_hash
 from metier.store.audit_search import AuditPlace
 from metier.store.canonical_json import serialize
 from metier.store.node_records import NodeChain, SentRecord
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 
 def record(minute: int, **more: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def record(minute: int, **more: Any) -> dict[str, Any]:
 def ship(scope: TenantScope, node: str, *records: dict[str, Any], chain: str = "") -> None:
     """Let a node ship its first records."""
     if scope.nodes.get(node) is None:
-        scope.nodes.add(Node(id=node, name=node, person="ada"))
+        scope.nodes.add(ManagedNode(id=node, name=node, person="ada"))
     last, sent = scope.node_records.last(NodeChain(node=node, chain=chain)), list[SentRecord]()
     for content in records:
         text = serialize({**content, "seq": last.seq + 1, "tenant": chain}) or ""

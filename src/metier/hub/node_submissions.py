@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from metier.guard import Guard
     from metier.skill.package import Files
     from metier.store import ApprovalRequest, Proposal, TenantScope
-    from metier.store.nodes import Node
+    from metier.store.nodes import ManagedNode
 
 
 def receive_request(
-    scope: TenantScope, guard: Guard, node: Node, asked: ApprovalRequest, *, agent: str = ""
+    scope: TenantScope, guard: Guard, node: ManagedNode, asked: ApprovalRequest, *, agent: str = ""
 ) -> ApprovalRequest:
     """Keep a request of a node's user; the same one again is the one that is kept already."""
     known = scope.approvals.get_request(asked.id)
@@ -57,7 +57,7 @@ def receive_request(
     return request
 
 
-def receive_proposal(scope: TenantScope, guard: Guard, node: Node, sent: Proposal) -> Proposal:
+def receive_proposal(scope: TenantScope, guard: Guard, node: ManagedNode, sent: Proposal) -> Proposal:
     """Keep a proposal that a node's user, or an agent of theirs, has made; the same one again is kept already.
 
     The difference, and what the change newly can do, come from the two contents as the server has them.
@@ -95,7 +95,7 @@ def _content(scope: TenantScope, digest: str) -> Files:
     return scope.revisions.files(digest)
 
 
-def _actor(scope: TenantScope, node: Node, agent: str, environment: str = "") -> Actor:
+def _actor(scope: TenantScope, node: ManagedNode, agent: str, environment: str = "") -> Actor:
     return Actor(user=node.person, agent=agent or None, tenant=scope.tenant or None, environment=environment or None)
 
 

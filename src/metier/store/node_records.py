@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metier.store.connection_pool import Value
-    from metier.store.nodes import Node
+    from metier.store.nodes import ManagedNode
     from metier.store.rows import TenantRows
 
 CHECKPOINT, TAMPERED, RESET = "node.checkpoint", "node.tampered", "node.reset"
@@ -71,7 +71,7 @@ class NodeChain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class ChainReceipt:
     """The answer to records that a node sent."""
 
     last: ChainPosition
@@ -95,7 +95,9 @@ class NodeRecords:
         found = self._rows.statement(_LAST, *_key(chain))
         return ChainPosition(seq=found[0][0], hash=found[0][1]) if found else ChainPosition(seq=0, hash=FIRST)
 
-    def accept(self, node: Node, chain: str, records: Sequence[SentRecord], event: Mapping[str, Any]) -> Receipt:
+    def accept(
+        self, node: ManagedNode, chain: str, records: Sequence[SentRecord], event: Mapping[str, Any]
+    ) -> ChainReceipt:
         """Accept the next records of a chain, all or none; those that are here already change nothing.
 
         `event` has the fields of the checkpoint, or of the record that says that the chain was changed, which is kept
@@ -107,23 +109,23 @@ class NodeRecords:
             last = self.last(where)
             node = self._nodes.get(node.id) or node
             if node.status != "active":
-                return Receipt(last=last, conflict=node.fault_at or last.seq + 1)
+                return ChainReceipt(last=last, conflict=node.fault_at or last.seq + 1)
             known = [(one.seq, chain_hash(one.previous, one.text)) for one in ordered if one.seq <= last.seq]
             fresh = _without_repeated([one for one in ordered if one.seq > last.seq])
             conflict = self._first_difference(where, known) or _first_fault(fresh, last, chain)
             if conflict:
                 return self._refuse(where, last, conflict, event)
             if fresh and fresh[0].seq != last.seq + 1:
-                return Receipt(last=last, has_gap=True)
+                return ChainReceipt(last=last, has_gap=True)
             if fresh:
                 self._rows.change_all(_INSERT, (_row(where, one) for one in fresh))
                 last = ChainPosition(seq=fresh[-1].seq, hash=fresh[-1].hash)
                 self._log.append({**_about(event, CHECKPOINT, where, last), "after": fresh[0].seq - 1})
-        return Receipt(last=last)
+        return ChainReceipt(last=last)
 
     def compare(
         self,
-        node: Node,
+        node: ManagedNode,
         chain: str,
         hashes: Sequence[tuple[int, str]],
         event: Mapping[str, Any],
@@ -163,7 +165,7 @@ class NodeRecords:
         found = self._rows.statement(_HASHES, *_key(where), seq, seq)
         return str(found[0][1]) if found else ""
 
-    def _refuse(self, where: NodeChain, last: ChainPosition, conflict: int, event: Mapping[str, Any]) -> Receipt:
+    def _refuse(self, where: NodeChain, last: ChainPosition, conflict: int, event: Mapping[str, Any]) -> ChainReceipt:
         known = self._nodes.get(where.node)
         # A node looks at a long log in two steps, of which the second finds the very record.
         if known is None or not 0 < known.fault_at <= conflict:
@@ -171,7 +173,7 @@ class NodeRecords:
             record = _about(event, TAMPERED, where, ChainPosition(seq=conflict, hash=""))
             self._log.append({**record, "reason": fault})
             self._nodes.set_status(where.node, "tampered", fault, conflict)
-        return Receipt(last=last, conflict=conflict)
+        return ChainReceipt(last=last, conflict=conflict)
 
     def chains(self) -> list[NodeChain]:
         """Return all chains that have a record."""

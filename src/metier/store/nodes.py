@@ -15,7 +15,7 @@ NodeStatus: TypeAlias = Literal["active", "tampered", "revoked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class ManagedNode:
     """A machine that takes its policy and its skills from this server."""
 
     id: str
@@ -38,7 +38,7 @@ class Node:
     inventory_at: str = ""
 
 
-_NODES = Table(name="nodes", record=Node, order=("registered_at", "number", "id"))
+_NODES = Table(name="nodes", record=ManagedNode, order=("registered_at", "number", "id"))
 
 
 class Nodes:
@@ -47,16 +47,16 @@ class Nodes:
     def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
-    def add(self, node: Node) -> None:
+    def add(self, node: ManagedNode) -> None:
         """Add a machine."""
         require_key("id", node.id)
         self._rows.append(_NODES, node)
 
-    def get(self, id: str) -> Node | None:  # noqa: A002
+    def get(self, id: str) -> ManagedNode | None:  # noqa: A002
         """Return the machine of an id."""
         return self._rows.first(_NODES, id=id)
 
-    def all(self) -> list[Node]:
+    def all(self) -> list[ManagedNode]:
         """Return all machines, the oldest first."""
         return self._rows.select(_NODES)
 
@@ -64,7 +64,7 @@ class Nodes:
         """Change the status of a machine, with the fault in its audit log and the record that it begins at."""
         self._rows.update(_NODES, {"status": status, "fault": fault, "fault_at": at}, id=id)
 
-    def begin_anew(self, node: Node) -> None:
+    def begin_anew(self, node: ManagedNode) -> None:
         """Accept the audit log of a machine from its first record on once more, beside the one before."""
         fresh: dict[str, Value] = {"status": "active", "fault": "", "fault_at": 0, "epoch": node.epoch + 1}
         self._rows.update(_NODES, fresh, id=node.id)

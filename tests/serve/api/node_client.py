@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -49,7 +48,7 @@ class NodeClient:
             if end is None or one.seq <= end
         ]
 
-    def send(self, records: list[dict[str, Any]], chain: str | None = None) -> httpx.Response:
+    def send(self, records: list[dict[str, Any]], chain: str | None = None) -> Any:
         """Send records."""
         body = {"chain": self.chain if chain is None else chain, "records": records}
         return self.client.post(f"{NODES}/me/records", json=body)

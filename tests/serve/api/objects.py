@@ -13,7 +13,7 @@ from metier.hub.registry.namespaces import put_namespace
 from metier.hub.registry.proposals import propose_release
 from metier.hub.registry.publication import publish_release, submit_release
 from metier.store import Approval, ApprovalRequest, Person
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 from metier.store.webhooks import Delivery, Webhook
 
 MARK = "zinnober"
@@ -43,7 +43,7 @@ def make_objects(api: Api) -> dict[str, str]:
     set_policy(scope, admin, f"# {MARK}\nversion: 1\n")
     scope.people.add(Person(name=MARK, roles=frozenset({"viewer"})))
     token, _ = scope.people.new_token(MARK, label=MARK)
-    scope.nodes.add(Node(id="node", name=f"{MARK}-laptop", person="admin"))
+    scope.nodes.add(ManagedNode(id="node", name=f"{MARK}-laptop", person="admin"))
     hook = Webhook(url=f"https://{MARK}.example", form="json", events=("quarantine",), secret="c2VjcmV0")
     hook = scope.webhooks.add(hook)
     delivery = scope.webhooks.add_delivery(Delivery(webhook=hook.id, event="quarantine", payload="{}"))

@@ -14,7 +14,7 @@ from schemathesis import AuthContext, Case, HookContext
 
 from metier.serve.api.idempotency import HEADER, KEY
 from metier.store import Person, Store
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 OBJECTS = "METIER_TEST_OBJECTS"
 """The variable with objects in JSON, by what stands before them in paths."""
@@ -34,7 +34,7 @@ class Credentials:
             scope.people.add(Person(name="schemathesis", roles=frozenset({"admin"})))
             scope.people.add(Person(name=_NODE, kind="node"))
             if scope.nodes.get(_NODE) is None:
-                scope.nodes.add(Node(id=_NODE, name=_NODE, person="schemathesis"))
+                scope.nodes.add(ManagedNode(id=_NODE, name=_NODE, person="schemathesis"))
             return {name: scope.people.new_token(name)[1] for name in ("schemathesis", _NODE)}
 
     def set(self, case: Case[Any], data: dict[str, str], context: AuthContext) -> None:

@@ -12,7 +12,7 @@ from metier.store import TenantScope
 from metier.store.audit_log import ChainPosition, chain_hash
 from metier.store.canonical_json import serialize
 from metier.store.node_records import NodeChain, SentRecord
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 PATH = "/api/v1/audit"
 LONG_AGO = {"until": "2026-02-01"}
@@ -30,7 +30,7 @@ def add(scope: TenantScope, *records: dict[str, Any]) -> None:
 
 def ship(scope: TenantScope, node: str, *records: dict[str, Any]) -> None:
     """Let a node ship its next records."""
-    known = scope.nodes.get(node) or Node(id=node, name=node, person="viewer")
+    known = scope.nodes.get(node) or ManagedNode(id=node, name=node, person="viewer")
     if scope.nodes.get(node) is None:
         scope.nodes.add(known)
     last = scope.node_records.last(NodeChain(node=node, chain=""))

@@ -48,7 +48,7 @@ class Company:
         self.host, self.laptop = Machine(folder / "host"), Machine(folder / "laptop")
         self.server: Server = Server(self.host)
         self.server.start()
-        self.token = {"METIER_API_TOKEN": self.server.token}
+        self.token: dict[str, Any] = {"METIER_API_TOKEN": self.server.token}
         self.laptop.metier("login", self.server.url, "--name", "laptop", **self.token)
         own = self.laptop.folder / "home" / ".metier" / "skills" / "refunds"
         own.mkdir(parents=True)

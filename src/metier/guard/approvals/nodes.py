@@ -10,7 +10,7 @@ from metier.guard.audit.governance_events import actor_of, event_record
 from metier.skill import shown
 from metier.store import Person
 from metier.store.node_records import RESET
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 from metier.store.rows import new_id, now
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 MAX_NAME = 200
 
 
-def enrol_node(scope: TenantScope, by: Person, name: str, platform: str = "") -> tuple[Node, str]:
+def enrol_node(scope: TenantScope, by: Person, name: str, platform: str = "") -> tuple[ManagedNode, str]:
     """Make a machine a node; it, and the secret of its token, which cannot be shown again.
 
     The token belongs to the machine: it counts until the node is revoked, whatever happens to the person's own.
     """
     if not name.strip() or len(name) > MAX_NAME or len(platform) > MAX_NAME:
         raise InvalidArgument(f"The name of a node has 1 to {MAX_NAME} characters.", hint="Name it by its machine.")
-    node = Node(id=new_id("n"), name=name, person=by.name, platform=platform, registered_at=now())
+    node = ManagedNode(id=new_id("n"), name=name, person=by.name, platform=platform, registered_at=now())
     with recording_refusals(scope, by, "node", notes=(f"node {name}",)):
         require_role(by, "viewer", "make a machine a node")
         actor = actor_of(by, scope)
@@ -38,7 +38,7 @@ def enrol_node(scope: TenantScope, by: Person, name: str, platform: str = "") ->
     return node, secret
 
 
-def known_node(scope: TenantScope, id: str) -> Node:  # noqa: A002
+def known_node(scope: TenantScope, id: str) -> ManagedNode:  # noqa: A002
     """The node of an id; raises `PersonNotFound` where there is none."""
     found = scope.nodes.get(id)
     if found is None:
@@ -46,7 +46,7 @@ def known_node(scope: TenantScope, id: str) -> Node:  # noqa: A002
     return found
 
 
-def revoke_node(scope: TenantScope, by: Person, id: str) -> Node:  # noqa: A002
+def revoke_node(scope: TenantScope, by: Person, id: str) -> ManagedNode:  # noqa: A002
     """Take a machine's token away for good: an admin any, others those that they enrolled themselves."""
     with recording_refusals(scope, by, "node", notes=(f"revoke {id}",)):
         node = known_node(scope, id)
@@ -62,7 +62,7 @@ def revoke_node(scope: TenantScope, by: Person, id: str) -> Node:  # noqa: A002
     return known_node(scope, id)
 
 
-def reset_node(scope: TenantScope, by: Person, id: str, reason: str) -> Node:  # noqa: A002
+def reset_node(scope: TenantScope, by: Person, id: str, reason: str) -> ManagedNode:  # noqa: A002
     """Accept the audit log of a node again, from its first record on; what it sent before stays as it is."""
     with recording_refusals(scope, by, "node", notes=(f"reset {id}",)):
         require_role(by, "admin", "accept the audit log of a node again")
@@ -77,6 +77,6 @@ def reset_node(scope: TenantScope, by: Person, id: str, reason: str) -> Node:  #
     return known_node(scope, id)
 
 
-def _event(scope: TenantScope, by: Person, type: str, node: Node, reason: str = "") -> dict[str, Any]:  # noqa: A002
+def _event(scope: TenantScope, by: Person, type: str, node: ManagedNode, reason: str = "") -> dict[str, Any]:  # noqa: A002
     said = f"{node.id}: {node.name}" if not reason else f"{node.id}: {reason}"
     return {**event_record(scope, type, actor_of(by, scope), reason=said), "node": node.id}

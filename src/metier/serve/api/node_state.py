@@ -104,8 +104,8 @@ class NodeStates:
             "format": f"{FORMAT}",
             "number": f"{number}",
             "policies": _canonical([_policy(file) for file in in_force.effective.files]),
-            "proposals": _canonical([_named(("id", "status", "comment"), one) for one in proposals[-_MAX_WAITING:]]),
-            "requests": _canonical([_named(("id", "digest", "status"), one) for one in requests[-_MAX_WAITING:]]),
+            "proposals": _rows_of(("id", "status", "comment"), proposals),
+            "requests": _rows_of(("id", "digest", "status"), requests),
             "server": _canonical(self.key.id),
             "skills": _canonical(_skills(scopes)),
             "states": f"[{','.join(self._decisions_text(scope.tenant, state) for scope, state in named)}]",
@@ -216,5 +216,5 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _named(names: tuple[str, ...], values: tuple[str, ...]) -> dict[str, str]:
-    return dict(zip(names, values, strict=True))
+def _rows_of(names: tuple[str, ...], rows: list[tuple[str, str, str]]) -> str:
+    return _canonical([dict(zip(names, values, strict=True)) for values in rows[-_MAX_WAITING:]])

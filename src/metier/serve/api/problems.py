@@ -44,7 +44,7 @@ _OTHERWISE = 422
 
 
 class Problem(BaseModel):
-    """What went wrong, and what to do about it; some problems have members of their own beside these."""
+    """The answer to a request that failed, and what to do about it; some have members of their own beside these."""
 
     model_config = ConfigDict(extra="allow")
 

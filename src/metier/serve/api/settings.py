@@ -71,7 +71,7 @@ class Limits(_Settings):
 
 
 class NodeSettings(_Settings):
-    """How nodes are kept up to date."""
+    """The upkeep of nodes."""
 
     lease_seconds: Annotated[int, Field(ge=60)] = 24 * 3600
     """How long the state of a node holds without the server; policy may say less."""

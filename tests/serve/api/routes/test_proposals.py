@@ -16,7 +16,7 @@ from metier.hub.registry.publication import publish_release
 from metier.hub.skill_files import keep_files
 from metier.skill.package import Files, digest_of_files
 from metier.store import Proposal
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 SKILL = "---\nname: refunds\ndescription: Decides about refunds.\nmetadata:\n  version: 1.0.0\n---\nWithin 14 days.\n"
 FILES: Files = {"SKILL.md": ("file", SKILL.encode())}
@@ -124,7 +124,7 @@ def test_what_an_agent_on_a_node_proposes_is_the_next_release_too(api: Api) -> N
     guard = api.context.guard("")
     changed: Files = {"SKILL.md": ("file", SKILL.replace("14", "30").encode())}
     keep_files(api.scope, guard.governance.effective, "refunds@server", changed)
-    node = Node(id="n-1", name="laptop", person="viewer")
+    node = ManagedNode(id="n-1", name="laptop", person="viewer")
     sent = Proposal(
         id="p-12345678",
         skill="refunds@server",

@@ -23,7 +23,7 @@ from metier.serve.api.pages import conditional, etag_of
 from metier.serve.api.problems import ProblemError, documented
 from metier.store import ApprovalRequest, Proposal, TenantScope
 from metier.store.node_records import NodeChain, SentRecord
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 router = APIRouter(prefix="/api/v1/nodes/me", tags=["nodes"])
 
@@ -180,7 +180,7 @@ class NodeCaller:
     """The node that sent a request."""
 
     scope: TenantScope
-    node: Node
+    node: ManagedNode
 
     def event(self) -> dict[str, Any]:
         """The fields of a record about the node's audit log."""
@@ -198,7 +198,7 @@ def _node_of(caller: CallerOf) -> NodeCaller:
     return NodeCaller(scope=caller.scope, node=node)
 
 
-def _note_seen(scope: TenantScope, node: Node) -> None:
+def _note_seen(scope: TenantScope, node: ManagedNode) -> None:
     seen = datetime.fromisoformat(node.last_seen_at) if node.last_seen_at else None
     if seen is None or datetime.now(UTC) - seen > _SEEN_EVERY:
         scope.nodes.note_seen(node.id)

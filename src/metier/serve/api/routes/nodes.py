@@ -13,7 +13,7 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Page, PagingOf, page_of
 from metier.serve.api.problems import ProblemError, documented
-from metier.store.nodes import Node, NodeStatus
+from metier.store.nodes import ManagedNode, NodeStatus
 
 router = APIRouter(prefix="/api/v1", tags=["nodes"])
 NodeId = Annotated[str, Path(max_length=64, pattern=r"^[\w.@+-]+$")]
@@ -34,7 +34,7 @@ class NodeAnswer(BaseModel):
     inventory_at: str
 
     @classmethod
-    def of(cls, node: Node) -> NodeAnswer:
+    def of(cls, node: ManagedNode) -> NodeAnswer:
         """The answer about a node."""
         return cls(**{name: getattr(node, name) for name in cls.model_fields})
 
@@ -129,11 +129,11 @@ def reset(caller: CallerOf, id: NodeId, body: Reset) -> NodeAnswer:  # noqa: A00
     return NodeAnswer.of(reset_node(caller.scope, caller.person, id, body.reason))
 
 
-def _order(node: Node) -> tuple[str, str]:
+def _order(node: ManagedNode) -> tuple[str, str]:
     return node.registered_at, node.id
 
 
-def _known(caller: CallerOf, id: str) -> Node:  # noqa: A002
+def _known(caller: CallerOf, id: str) -> ManagedNode:  # noqa: A002
     found = caller.scope.nodes.get(id)
     if found is None:
         raise ProblemError(404, "node-not-found", "There is no such node.", hint="The list of nodes has all of them.")
