@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from metier._lazy import replace
 from metier.store import Delivery, Store, TenantScope, Webhook
 from metier.store.webhooks import due_webhooks, tenants_of_webhook, tenants_with_webhooks
@@ -13,9 +15,8 @@ LATER = "2999-01-01T00:00:00.000+00:00"
 
 
 def added(scope: TenantScope) -> Webhook:
-    return scope.webhooks.add(
-        Webhook(url="https://example.com/", form="json", events=("quarantine",), secret="s", people={"U1": "ada"})
-    )
+    wanted = Webhook(url="https://example.com/", form="json", events=("quarantine",), secret="s", people={"U1": "ada"})
+    return scope.webhooks.add(wanted, {"type": "webhook.added", "notes": ["to example.com"]})
 
 
 def queued(scope: TenantScope, webhook: Webhook) -> Delivery:
@@ -44,6 +45,36 @@ def test_a_webhook_is_kept_as_it_is_and_belongs_to_its_tenant(store: Store, scop
     assert scope.webhooks.get(webhook.id) == webhook
     assert store.of("other").webhooks.get(webhook.id) is None
     assert tenants_with_webhooks(store.pool) == tenants_of_webhook(store.pool, webhook.id) == ["acme"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'UPDATE webhooks SET people = \'{"U9": "ada"}\'',
+        "UPDATE webhooks SET credential = 'known-to-me'",
+        "UPDATE webhooks SET url = 'https://evil.test/'",
+        "UPDATE webhooks SET id = 'w-00000000'",
+    ],
+)
+def test_a_row_that_nobody_recorded_is_no_webhook(scope: TenantScope, statement: str) -> None:
+    added(scope)
+    with scope.transaction():
+        scope.store.pool.change(statement)
+    assert scope.webhooks.all() == []
+
+
+def test_a_webhook_that_was_removed_does_not_come_back_with_its_row(scope: TenantScope) -> None:
+    webhook = added(scope)
+    copy = "INSERT INTO webhooks SELECT * FROM kept"
+    pool = scope.store.pool
+    with scope.transaction():
+        pool.change("CREATE TABLE kept AS SELECT * FROM webhooks")
+    scope.webhooks.remove(webhook, {"type": "webhook.removed"})
+    with scope.transaction():
+        pool.change(copy)
+    assert scope.webhooks.get(webhook.id) is None
+    with scope.transaction():
+        pool.change("DROP TABLE kept")
 
 
 def test_of_many_processes_one_makes_the_deliveries_of_a_record(scope: TenantScope) -> None:
@@ -80,7 +111,7 @@ def test_what_is_due_is_found_over_all_tenants_unless_the_webhook_is_paused(stor
     queued(store.of("other"), other)
     assert sorted(due_webhooks(store.pool, LATER, 10)) == [("acme", webhook.id), ("other", other.id)]
     assert due_webhooks(store.pool, "2000-01-01T00:00:00.000+00:00", 10) == []
-    scope.webhooks.change(replace(webhook, status="paused"))
+    scope.webhooks.change(replace(webhook, status="paused"), {"type": "webhook.changed"})
     assert due_webhooks(store.pool, LATER, 10) == [("other", other.id)]
 
 
@@ -111,5 +142,5 @@ def test_deliveries_that_ended_are_forgotten_in_time_and_all_with_their_webhook(
     scope.webhooks.finish(claimed, status="delivered", response="200")
     scope.webhooks.prune(LATER)
     assert scope.webhooks.deliveries(webhook.id, limit=10) == [second]
-    assert scope.webhooks.remove(webhook.id)
+    assert scope.webhooks.remove(webhook, {"type": "webhook.removed"})
     assert scope.webhooks.deliveries(webhook.id, limit=10) == []

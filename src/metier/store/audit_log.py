@@ -47,7 +47,7 @@ _COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
 DECIDING = (
     *("approval.granted", "approval.automatic", "approval.denied", "approval.revoked", "skill.quarantined"),
     *("skill.released", "skill.tested", "person.added", "person.removed", "token.made", "token.revoked"),
-    *("proposal.compared", "policy.changed"),
+    *("proposal.compared", "policy.changed", "webhook.added", "webhook.changed", "webhook.removed"),
 )
 """The types of records that decisions depend on."""
 _DECISION = pattern(f'"type":"(?:{"|".join(DECIDING)})"'.replace(".", r"\."))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _BATCH = 1_000
 _WORTH_SAVING = 500
 """Verified records that are worth a file."""
-_TABLES = ("granted", "against", "blocked", "people", "tokens", "tested", "compared", "policies")
+_TABLES = ("granted", "against", "blocked", "people", "tokens", "tested", "compared", "policies", "webhooks")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 _COLUMNS = tuple(map(attrgetter("name"), fields(Approval)))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _DECIDED_AT, _REVOKED = map(
@@ -78,6 +78,8 @@ class RecordedDecisions:
     """The tests that are worse after a change, by the digests before and after it; empty where none is."""
     policies: Mapping[str, str] = field(default_factory=dict)
     """The terms of policies by `version 7`."""
+    webhooks: Mapping[str, str] = field(default_factory=dict)
+    """The terms of webhooks by id."""
 
     def decides_as(self, earlier: RecordedDecisions) -> bool:
         """Return whether all records after an earlier state decide nothing about skills."""
@@ -248,6 +250,10 @@ class _Reading:
                 self._table("compared")[f"{text_at(record, 'digest')} {text_at(record, 'new_digest')}"] = _notes(record)
             case "policy.changed" if not self.fault and number_of_policy(note):
                 self._table("policies")[note] = terms
+            case "webhook.added" | "webhook.changed":  # also behind a fault: somebody has to be told of it
+                self._table("webhooks")[note] = terms
+            case "webhook.removed":
+                self._table("webhooks").pop(note, None)
 
     def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
         earlier = self._tables["against"].get(approval)

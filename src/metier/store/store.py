@@ -380,7 +380,7 @@ class TenantScope:
         """Webhooks, and what is delivered to them."""
         from metier.store.webhooks import Webhooks
 
-        return Webhooks(self._rows)
+        return Webhooks(self._rows, self.recorded_decisions)
 
     @cached_property
     def audit(self) -> AuditTable:

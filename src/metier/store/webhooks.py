@@ -1,17 +1,23 @@
-"""Webhooks of a tenant, and the deliveries to them: each is made once, and sent by one process at a time."""
+"""Webhooks of a tenant, and the deliveries to them: each is made once, and sent by one process at a time.
+
+Boundary: a webhook counts as the audit log has it. A row that was put there or changed by anything else is no webhook:
+it would be sent records, or let people decide whom nobody named.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._lazy import dataclass, field, replace
-from metier.store.rows import Table, new_id, now, require_key
+from metier.store.audit_log import AuditTable
+from metier.store.rows import Table, new_id, now, require_key, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from metier.store.connection_pool import ConnectionPool
     from metier.store.rows import TenantRows
+    from metier.store.state import RecordedDecisions
 
 WebhookStatus: TypeAlias = Literal["active", "paused", "gone"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
@@ -59,6 +65,12 @@ class Webhook:
     by: str = ""
     at: str = ""
 
+    @property
+    def terms(self) -> str:
+        """The digest of all that the record of a webhook vouches for."""
+        people = sorted(self.people.items())
+        return terms_of(self.id, self.url, self.form, self.events, self.secret, self.credential, people)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
@@ -88,35 +100,56 @@ _DELIVERIES = Table(name="deliveries", record=Delivery, order=("at", "id"))
 class Webhooks:
     """The webhooks of a tenant."""
 
-    def __init__(self, rows: TenantRows) -> None:
+    def __init__(self, rows: TenantRows, decisions: Callable[[], RecordedDecisions]) -> None:
         self._rows = rows
+        self._decisions = decisions
+        self._log = AuditTable(rows)
 
-    def add(self, webhook: Webhook) -> Webhook:
-        """Add a webhook."""
+    def add(self, webhook: Webhook, record: Mapping[str, Any]) -> Webhook:
+        """Add a webhook, whose record has the notes that follow its id."""
         require_key("address", webhook.url)
         added = replace(webhook, id=webhook.id or new_id("w"), at=webhook.at or now())
-        self._rows.append(_WEBHOOKS, added)
+        with self._rows.transaction():
+            self._rows.append(_WEBHOOKS, added)
+            self._write_record(added, record)
         return added
 
     def get(self, id: str) -> Webhook | None:  # noqa: A002
         """Return a webhook by its id."""
-        return self._rows.first(_WEBHOOKS, id=id)
+        return next(iter(self._confirmed(id=id)), None)
 
     def all(self) -> list[Webhook]:
         """Return all webhooks, the oldest first."""
-        return self._rows.select(_WEBHOOKS)
+        return self._confirmed()
 
-    def change(self, webhook: Webhook) -> bool:
+    def _confirmed(self, **where: str) -> list[Webhook]:
+        with self._rows.snapshot():
+            terms = self._decisions().webhooks
+            stored = self._rows.select(_WEBHOOKS, **where)
+        return [one for one in stored if terms.get(one.id) == one.terms]
+
+    def change(self, webhook: Webhook, record: Mapping[str, Any]) -> bool:
         """Replace what people may change of a webhook; False where it is gone."""
         names = ("url", "form", "events", "secret", "credential", "people", "status")
         row = _WEBHOOKS.to_row(webhook)
-        return self._rows.update(_WEBHOOKS, {name: row[name] for name in names}, id=webhook.id)
+        with self._rows.transaction():
+            is_there = self._rows.update(_WEBHOOKS, {name: row[name] for name in names}, id=webhook.id)
+            if is_there:
+                self._write_record(webhook, record)
+        return is_there
 
-    def remove(self, id: str) -> bool:  # noqa: A002
+    def remove(self, webhook: Webhook, record: Mapping[str, Any]) -> bool:
         """Remove a webhook and all deliveries to it; False when there was none."""
         with self._rows.transaction():
-            self._rows.delete(_DELIVERIES, webhook=id)
-            return self._rows.delete(_WEBHOOKS, id=id)
+            self._rows.delete(_DELIVERIES, webhook=webhook.id)
+            was_there = self._rows.delete(_WEBHOOKS, id=webhook.id)
+            if was_there:
+                self._write_record(webhook, record)
+        return was_there
+
+    def _write_record(self, webhook: Webhook, record: Mapping[str, Any]) -> None:
+        notes = [webhook.id, *record.get("notes", ())]
+        self._log.append({**record, "notes": notes, "terms": webhook.terms})
 
     def advance(self, webhook: Webhook, until: int, deliveries: Sequence[Delivery] = ()) -> bool:
         """Move the cursor to a record, and add the deliveries up to there; False where another process did so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.serve.api.notices.conftest import Notices
 from tests.serve.api.notices.requests import waiting_request
 
@@ -40,13 +41,15 @@ def test_an_approval_for_an_hour_is_told_of_near_its_end(notices: Notices) -> No
     assert len(notices.receiver.received) == 1
 
 
-def test_an_audit_log_that_was_changed_is_told_of_once(notices: Notices) -> None:
+@pytest.mark.parametrize("seq", [1, 3, "(SELECT max(seq) FROM audit_log WHERE tenant = '')"])
+def test_an_audit_log_that_was_changed_is_told_of_once(notices: Notices, seq: int | str) -> None:
     notices.add("verification.failed")
     notices.quarantine()
     pool = notices.api.store.pool
     with pool.transaction():
         pool.change("DROP TRIGGER audit_log_no_update")
-        pool.change("UPDATE audit_log SET data_json = replace(data_json, 'miner', 'other')")
+        pool.change(f"UPDATE audit_log SET data_json = replace(data_json, 'a', 'b') WHERE tenant = '' AND seq = {seq}")
+    notices.api.store.decision_reader.forget()  # as a process that begins later
     notices.worker.run_once()
     notices.after(120)
     notices.after(120)

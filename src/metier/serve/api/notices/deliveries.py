@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from metier._lazy import logger, replace
+from metier._lazy import logger
 from metier.errors import MetierError
 from metier.guard import Actor
 from metier.guard.approvals.status import timestamp
@@ -22,7 +22,7 @@ from metier.serve.api.notices.events import event_of, notice_of
 from metier.serve.api.notices.expiry import record_expiring_approvals, record_faults
 from metier.serve.api.notices.forms import AUDIT, message_of
 from metier.serve.api.notices.transport import SECONDS, DeliveryFailed, post
-from metier.serve.api.notices.webhooks import new_delivery
+from metier.serve.api.notices.webhooks import mark_gone, new_delivery
 from metier.store import Delivery, TenantScope, Webhook
 from metier.store.audit_log import ChainedRecord
 from metier.store.rows import to_json
@@ -177,9 +177,8 @@ class DeliveryWorker:
         with scope.transaction():
             if scope.webhooks.finish(claimed, status="failed", response=response):
                 record_event(scope, "notification.failed", Actor(), reason=f"webhook {webhook.id}: {response}"[:500])
-            current = scope.webhooks.get(webhook.id) if is_gone else None
-            if current is not None:
-                scope.webhooks.change(replace(current, status="gone"))
+            if is_gone:
+                mark_gone(scope, webhook.id)
 
 
 def _batch_after(scope: TenantScope, seq: int) -> list[ChainedRecord]:

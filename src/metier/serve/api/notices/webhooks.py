@@ -10,10 +10,11 @@ from typing import Any
 from metier._hosts import authority
 from metier._lazy import replace
 from metier.errors import InvalidArgument
+from metier.guard import Actor
 from metier.guard.approvals.people import deciding_scope
 from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.approvals.status import timestamp
-from metier.guard.audit.governance_events import actor_of, record_event
+from metier.guard.audit.governance_events import actor_of, event_record
 from metier.hub.sources.connection import parse_http_url
 from metier.serve.api.notices.events import notice_of_test
 from metier.serve.api.notices.forms import AUDIT, SECRET_PREFIX, suits
@@ -43,9 +44,8 @@ def add_webhook(scope: TenantScope, by: Person, webhook: Webhook, *, allow_priva
                 f"There are {MAX_WEBHOOKS} webhooks already.", hint="Remove one that is not needed any more."
             )
         last = scope.audit.last()
-        added = scope.webhooks.add(replace(webhook, by=by.name, cursor=0 if last is None else last.seq))
-        _record(scope, "webhook.added", by, added)
-    return added
+        wanted = replace(webhook, by=by.name, cursor=0 if last is None else last.seq)
+        return scope.webhooks.add(wanted, _record(scope, "webhook.added", actor_of(by, scope), webhook))
 
 
 def change_webhook(scope: TenantScope, by: Person, webhook: Webhook, *, allow_private: bool) -> Webhook:
@@ -53,17 +53,23 @@ def change_webhook(scope: TenantScope, by: Person, webhook: Webhook, *, allow_pr
     with recording_refusals(scope, by, "webhook", notes=_notes(webhook)):
         require_role(by, "admin", "change webhooks")
         _check(scope, webhook, allow_private)
-        scope.webhooks.change(webhook)
-        _record(scope, "webhook.changed", by, webhook)
+        scope.webhooks.change(webhook, _record(scope, "webhook.changed", actor_of(by, scope), webhook))
     return webhook
+
+
+def mark_gone(scope: TenantScope, id: str) -> None:  # noqa: A002
+    """Send nothing more to a webhook whose receiver says that it is gone."""
+    found = scope.webhooks.get(id)
+    if found is not None:
+        gone = replace(found, status="gone")
+        scope.webhooks.change(gone, _record(scope, "webhook.changed", Actor(), gone))
 
 
 def remove_webhook(scope: TenantScope, by: Person, webhook: Webhook) -> None:
     """Remove a webhook, and forget its deliveries; takes the role admin."""
     with recording_refusals(scope, by, "webhook", notes=_notes(webhook)):
         require_role(by, "admin", "remove webhooks")
-        if scope.webhooks.remove(webhook.id):
-            _record(scope, "webhook.removed", by, webhook)
+        scope.webhooks.remove(webhook, _record(scope, "webhook.removed", actor_of(by, scope), webhook))
 
 
 def queue_test(scope: TenantScope, by: Person, webhook: Webhook) -> Delivery:
@@ -112,8 +118,8 @@ def _check(scope: TenantScope, webhook: Webhook, allow_private: bool) -> None:
             raise InvalidArgument(f"No person is called {shown(name)!r}.", hint="Name one of `GET /api/v1/people`.")
 
 
-def _record(scope: TenantScope, type: str, by: Person, webhook: Webhook) -> None:  # noqa: A002
-    record_event(scope, type, actor_of(by, scope), notes=_notes(webhook))
+def _record(scope: TenantScope, type: str, actor: Actor, webhook: Webhook) -> dict[str, Any]:  # noqa: A002
+    return event_record(scope, type, actor, notes=_notes(webhook))
 
 
 def _notes(webhook: Webhook) -> tuple[str, ...]:
@@ -123,4 +129,4 @@ def _notes(webhook: Webhook) -> tuple[str, ...]:
     except InvalidArgument:
         host = ""
     people = (f"{known_as} is {name}" for known_as, name in sorted(webhook.people.items()))
-    return (webhook.id, f"{webhook.form} to {host}", webhook.status, *webhook.events, *people)
+    return (f"{webhook.form} to {host}", webhook.status, *webhook.events, *people)
