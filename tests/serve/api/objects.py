@@ -45,7 +45,7 @@ def make_objects(api: Api) -> dict[str, str]:
     token, _ = scope.people.new_token(MARK, label=MARK)
     scope.nodes.add(ManagedNode(id="node", name=f"{MARK}-laptop", person="admin"))
     hook = Webhook(url=f"https://{MARK}.example", form="json", events=("quarantine",), secret="c2VjcmV0")
-    hook = scope.webhooks.add(hook)
+    hook = scope.webhooks.add(hook, {"type": "webhook.added", "notes": [f"to {MARK}.example"]})
     delivery = scope.webhooks.add_delivery(Delivery(webhook=hook.id, event="quarantine", payload="{}"))
     deploy_release(scope, admin, namespace, MARK, version, guard=guard)
     proposal = propose_release(scope, admin, MARK, files("Paint thrice."), "Three are better.", guard=guard)

@@ -43,19 +43,20 @@ def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: 
     if store:
         host.metier("store", "migrate")
     with host.server() as server:
-        token = {"METIER_API_TOKEN": server.token}
         for machine in (admin, laptop):
-            machine.metier("login", server.url, "--name", machine.folder.name, **token)
+            machine.environ["METIER_API_TOKEN"] = server.token
+            machine.metier("login", server.url, "--name", machine.folder.name)
+        del laptop.environ["METIER_API_TOKEN"]
         with laptop.agent() as agent:
             assert agent("load", "refunds")["error"] == "skill-not-found"
 
             # An administrator deploys; the running session of the laptop has it.
-            admin.metier("deploy", write_skill(admin, "1.0.0", 14), "--reason", "For support", **token)
+            admin.metier("deploy", write_skill(admin, "1.0.0", 14), "--reason", "For support")
             assert until(lambda: agent("load", "refunds") == {"changed": ["refunds"]}, 3)
 
             # A quarantine stops the running session.
             block = {"kind": "name", "value": "refunds", "reason": "Wrong law"}
-            admin.metier("api", "POST", "quarantine", "--data", json.dumps(block), **token)
+            admin.metier("api", "POST", "quarantine", "--data", json.dumps(block))
             assert until(lambda: agent("decide", "refunds").get("error") == "skill-quarantined", 3)
             assert agent("read", "refunds")["error"] in ("skill-quarantined", "skill-not-active")
 
@@ -68,9 +69,9 @@ def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: 
             server.start(server.port)
             local = laptop.metier("audit", "tail", "--json", "-n", "1000")["records"]
             node = laptop.metier("node", "status", "--json")["node"]
-            assert until(lambda: len(records_of(admin, token, node)) >= len(local))
+            assert until(lambda: len(records_of(admin, node)) >= len(local))
             released = {**block, "reason": "Checked"}
-            admin.metier("api", "POST", "quarantine/release", "--data", json.dumps(released), **token)
+            admin.metier("api", "POST", "quarantine/release", "--data", json.dumps(released))
             assert until(lambda: agent("decide", "refunds") == {"changed": ["refunds"]})
         assert host.metier("audit", "verify", "--json")["ok"] is True
 
@@ -79,10 +80,10 @@ def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: 
             database.execute("DROP TRIGGER audit_log_no_update")
             database.execute("UPDATE audit_log SET data_json = replace(data_json, 'refunds', 'nothing') WHERE seq = 1")
         laptop.metier("node", "sync", code=3)
-        fault = until(lambda: [one for one in admin.metier("node", "list", "--json", **token)["nodes"] if one["fault"]])
+        fault = until(lambda: [one for one in admin.metier("node", "list", "--json")["nodes"] if one["fault"]])
         assert [(one["name"], one["status"]) for one in fault] == [("laptop", "tampered")]
 
 
-def records_of(admin: Machine, token: dict[str, str], node: str) -> list[object]:
-    found: list[object] = admin.metier("api", "GET", f"audit?node={node}&limit=200", **token)["items"]
+def records_of(admin: Machine, node: str) -> list[object]:
+    found: list[object] = admin.metier("api", "GET", f"audit?node={node}&limit=200")["items"]
     return found

@@ -14,7 +14,7 @@ from metier.hub.registry.publication import publish_release
 from metier.hub.skill_location import subject_in
 from metier.skill.package import Files, digest_of_files
 from metier.store import ApprovalRequest
-from metier.store.nodes import Node
+from metier.store.nodes import ManagedNode
 
 POLICY = """\
 version: 1
@@ -63,7 +63,7 @@ def test_two_reviewers_agree_to_what_policy_has_approved_and_one_takes_it_back(a
     # Whoever uses the skill asks for it, and cannot decide.
     assert guard.decide(load(api), Actor(user="otto")).outcome != "allow"
     asked = ApprovalRequest(id="r-12345678", digest=digest_of_files(FILES), skill="invoices@server", layer="enterprise")
-    receive_request(api.scope, guard, Node(id="n-1", name="laptop", person="otto"), asked)
+    receive_request(api.scope, guard, ManagedNode(id="n-1", name="laptop", person="otto"), asked)
     (item,) = waiting(otto)
     assert (item["kind"], item["by"], item["may_decide"]) == ("request", "otto", False)
     request = f"/api/v1/requests/{item['id']}"

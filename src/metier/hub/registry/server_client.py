@@ -68,7 +68,6 @@ class RegistryServer:
         body |= {"reason": reason, "accept_findings": accept_findings}
         return self._connection.request("PUT", f"/api/v1/deployments/{release.name}", body, seconds=_SECONDS).json
 
-
     def _numbered(self, release: Release, namespace: str) -> Release:
         try:
             found = self._connection.request("GET", f"/api/v1/packages/{namespace}/{release.name}?limit=200").json
