@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.hub.publish.conftest import write_release
+from tests.hub.sources.test_http import certificate
 from tests.serve.machine import Machine, Server
+
+__all__ = ["certificate"]
 
 
 def run(machine: Machine, *words: str) -> str:
@@ -52,6 +55,16 @@ def test_a_skill_is_published_and_deployed_at_a_server(server: Server, laptop: M
     done = laptop.metier("deploy", str(folder), "--server", server.url, "--reason", "For all.", "--json")
     assert (done["name"], done["reason"], done["not_approved"]) == ("pdf", "For all.", "")
     assert "is deployed to all nodes" in laptop.metier("deploy", str(folder), "--server", server.url)
+
+
+def test_a_skill_is_published_over_tls(certificate: Path, tmp_path: Path) -> None:
+    host = Machine(tmp_path / "host")
+    (host.work / "server.yaml").write_text(f"tls_certificate: {certificate}\ntls_key: {certificate}\n")
+    with host.server("--config", "server.yaml") as server:
+        laptop = Machine(tmp_path / "laptop", METIER_API_TOKEN=server.token, SSL_CERT_FILE=str(certificate))
+        folder = write_release(laptop.work / "pdf")
+        assert server.url.startswith("https://")
+        assert laptop.metier("deploy", str(folder), "--server", server.url, "--json")["version"] == "1.0.0"
 
 
 def test_deploying_publishes_what_is_not_published_yet(server: Server, laptop: Machine) -> None:

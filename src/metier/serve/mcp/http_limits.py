@@ -60,8 +60,9 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, in the place of another connection where there are too many."""
         super().connection_made(transport)
-        # To know of every byte that a client leaves unread, also when the connection is to be closed behind it.
-        transport.set_write_buffer_limits(high=0)
+        # To know of what a client leaves unread, also when the connection is to be closed behind it. With 0, asyncio
+        # takes an empty buffer of TLS for a full one, and no answer would come to its end.
+        transport.set_write_buffer_limits(high=1, low=0)
         self._wait_for_request()
         own = [one for one in self._others() if one.client and self.client and one.client[0] == self.client[0]]
         if len(own) >= self._limits.by_address:
