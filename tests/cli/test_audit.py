@@ -137,6 +137,7 @@ def test_a_clean_trail_is_verified(metier: Command, trail: int) -> None:
         "chains": [
             {
                 "tenant": "",
+                "node": "",
                 "ok": True,
                 "records": 12,
                 "checkpoints": 1,
