@@ -63,6 +63,8 @@ class Played:
         scope.test_results.add(TierRun(digest="d", skill="x@y", tier="form", verdict="passed"))
         scope.namespaces.put(RegistryNamespace(name="acme"))
         scope.releases.put(RegistryRelease(namespace="acme", name="x", version="1", digest=DIGEST))
+        for key in ("answered", "refused"):
+            scope.idempotency.claim("ada", key)
         scope.deployments.put(Deployment(name="x", namespace="acme", version="1", digest=DIGEST))
         counts = UsageCounts(
             days={("2026-01-01", "x@y", "", ""): [1] * len(COUNTERS)},
@@ -138,6 +140,8 @@ class Played:
             "blocks.remove": scope.blocks.remove("name", "x"),
             "installs.remove": scope.installs.remove("/x"),
             "deployments.remove": scope.deployments.remove("x"),
+            "idempotency.finish": scope.idempotency.finish("ada", "answered", request="r", status=201, answer=""),
+            "idempotency.release": scope.idempotency.release("ada", "refused"),
             "people.revoke_token": bool(scope.people.revoke_token(self.token.id)),
             "people.remove": scope.people.remove("ada"),
             "usage.fold": scope.usage.fold("2026-06-01"),
@@ -151,6 +155,7 @@ ADDING = {
     *("audit.append", "audit.append_all", "audit.keep_checkpoint"),
     *("feedback.add", "test_results.add", "usage.add"),
     *("namespaces.put", "releases.put", "deployments.put"),
+    "idempotency.claim",
 }
 """What `Played` does."""
 

@@ -54,11 +54,11 @@ class IdempotencyKeys:
                 self._rows.insert(_REQUESTS, KeyedRequest(person=person, idempotency_key=key, at=now()))
             return found
 
-    def finish(self, person: str, key: str, *, request: str, status: int, answer: str) -> None:
-        """Keep the answer to the request that began under a key."""
+    def finish(self, person: str, key: str, *, request: str, status: int, answer: str) -> bool:
+        """Keep the answer to the request that began under a key; False where none did."""
         changes: dict[str, Value] = {"request": request, "status": status, "answer": answer}
-        self._rows.update(_REQUESTS, changes, person=person, idempotency_key=key)
+        return self._rows.update(_REQUESTS, changes, person=person, idempotency_key=key)
 
-    def release(self, person: str, key: str) -> None:
-        """Let a key be used again, as its request has changed nothing."""
-        self._rows.delete(_REQUESTS, person=person, idempotency_key=key, status=0)
+    def release(self, person: str, key: str) -> bool:
+        """Let a key be used again, as its request has changed nothing; False where none is under way."""
+        return self._rows.delete(_REQUESTS, person=person, idempotency_key=key, status=0)
