@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -218,3 +219,22 @@ def test_a_machine_that_is_no_node_any_more_is_as_before(server: NodeServer, exc
     assert not guard.decide(action).is_allowed
     os.unlink(file("binding.json"))
     assert guard.decide(action).is_allowed
+
+
+def test_a_state_that_cannot_be_written_down_ends_the_one_before(
+    server: NodeServer, exchange: NodeExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange.renew()
+    server.decide(blocked=[["name", "pdf", "ada"]])
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("metier.guard.node.exchange.write_file", fail)
+        with pytest.raises(OSError, match="No space"):
+            exchange.renew()
+    assert decide(name="csv").code == "node-lease-ended"
+    exchange.renew()
+    assert decide(name="csv").is_allowed
+    assert decide().code == "skill-quarantined"

@@ -77,9 +77,13 @@ class NodeExchange:
         with self._ending_when_unknown():
             envelope = Envelope.of(self.connection.request("GET", _STATE, seconds=seconds).json)
         state = NodeState.of(envelope, self.binding)
-        with locked_folder(self._folder):
-            self._read()
-            self._write(envelope, state)
+        try:
+            with locked_folder(self._folder):
+                self._read()
+                self._write(envelope, state)
+        except OSError:
+            end_lease(self._folder)  # what the server says now cannot be kept, and what it said before holds no more
+            raise
 
     def _write(self, envelope: Envelope, state: NodeState) -> None:
         if self.state is not None and state.number < self.state.number:

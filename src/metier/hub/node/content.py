@@ -33,7 +33,9 @@ def bring_skills(exchange: NodeExchange, *, again: bool = False) -> list[str]:
 
     Skills that seem to be there are read only `again`.
     """
-    wanted = {one.name: one for one in exchange.state.skills} if exchange.state is not None else {}
+    if exchange.state is None:
+        return []
+    wanted = {one.name: one for one in exchange.state.skills}
     folder = node_skills_folder()
     os.makedirs(folder, mode=0o700, exist_ok=True)
     there = {*os.listdir(folder)} - {STAGING}
