@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from metier._cache import BoundedCache
-from metier._lazy import asdict, dataclass
+from metier._lazy import asdict, dataclass, field, replace
 from metier.guard import Actor
 from metier.guard.audit.checkpoints import default_key_path
 from metier.guard.audit.keys import SigningKey
@@ -41,6 +41,8 @@ class TenantState:
     lease_seconds: int
     credentials: tuple[Mapping[str, str], Mapping[str, str]]
     """The people and the tokens that count: a node whose own is not among them is served no longer."""
+    digests: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """The digests of the payloads by node, as far as they were asked for: a lease every few seconds needs one."""
 
     def payload(self, node: str) -> str:
         """The payload for a node."""
@@ -49,7 +51,10 @@ class TenantState:
 
     def digest(self, node: str) -> str:
         """The sha256 of the payload for a node."""
-        return hashlib.sha256(self.payload(node).encode()).hexdigest()
+        found = self.digests.get(node)
+        if found is None:
+            found = self.digests[node] = hashlib.sha256(self.payload(node).encode()).hexdigest()
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,11 @@ class NodeStates:
         version = self.version(tenant)
         kept = self._made.get(tenant)
         if kept is None or kept[0] != version:
-            kept = self._made[tenant] = (version, self._build(tenant))
+            made = self._build(tenant)
+            # Most records change nothing of it.
+            if kept is not None and kept[1].common == made.common:
+                made = replace(made, digests=kept[1].digests)
+            kept = self._made[tenant] = (version, made)
         return kept[1]
 
     def _build(self, tenant: str) -> TenantState:
