@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 from starlette.testclient import TestClient
 
 from metier.hub.publish.pack import pack
@@ -19,7 +20,7 @@ def skill_files(name: str = "pdf-forms", version: str = "1.0.0", body: str = "Do
     return {"SKILL.md": ("file", text.encode()), "scripts/fill.py": ("exec", b"print('filled')\n")}
 
 
-def upload(client: TestClient, files: Files) -> str:
+def upload(client: TestClient | httpx.Client, files: Files) -> str:
     """Send a content; returns its digest."""
     digest = digest_of_files(files)
     answer = client.put(f"/api/v1/contents/{digest}", content=pack(files, "tar.gz"), headers=GZIP)
@@ -27,11 +28,11 @@ def upload(client: TestClient, files: Files) -> str:
     return digest
 
 
-def publish(client: TestClient, files: Files, namespace: str = "default", **more: Any) -> Any:
+def publish(client: TestClient | httpx.Client, files: Files, namespace: str = "default", **more: Any) -> Any:
     """Publish files; returns the answer."""
     return client.post(f"/api/v1/packages/{namespace}", json={"digest": upload(client, files), **more})
 
 
-def submit(client: TestClient, files: Files, namespace: str = "default") -> Any:
+def submit(client: TestClient | httpx.Client, files: Files, namespace: str = "default") -> Any:
     """Submit files; returns the answer."""
     return client.post(f"/api/v1/submissions/{namespace}", json={"digest": upload(client, files)})
