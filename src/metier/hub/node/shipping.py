@@ -11,6 +11,7 @@ import json
 import os
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from metier._json_object import parse_object, value_at
 from metier._lazy import dataclass, field
@@ -52,6 +53,7 @@ class Shipping:
         self._store = store
         self._compared = _ComparedFile(os.path.join(folder, _COMPARED))
         self._shipped: dict[str, int] = {}
+        self._is_servers_own = False
 
     @classmethod
     def here(cls, connection: Connection) -> Shipping:
@@ -70,8 +72,12 @@ class Shipping:
     def verify(self, *, whole: bool = False) -> None:
         """Compare the logs with what was sent; raises `IntegrityFailed` where the server has other records.
 
-        With `whole`, or after a while, from the first record on; else from where the last comparison ended.
+        With `whole`, or after a while, from the first record on; else from where the last comparison ended. A log that
+        is the server's own is not sent.
         """
+        self._is_servers_own = any(map(self._is_own, self._tenants))
+        if self._is_servers_own:
+            return
         whole = whole or self._compared.is_old
         ends: dict[str, tuple[int, str]] = {}
         for tenant in dict.fromkeys((*self._tenants, *self._compared.ends)):
@@ -110,6 +116,8 @@ class Shipping:
     def ship(self) -> int:
         """Send all records that the server does not have; returns how many, and raises where it takes them no more."""
         sent, failed = 0, None
+        if self._is_servers_own:
+            return sent
         for scope in map(self._store.of, self._tenants) if self._store is not None else ():
             try:
                 sent += self._ship_chain(scope.audit)
@@ -144,10 +152,17 @@ class Shipping:
         return sent
 
     def _last(self, chain: str) -> int:
-        from urllib.parse import quote
-
-        found = self._connection.request("GET", f"{_RECORDS}?chain={quote(chain)}", seconds=_SECONDS).json.get("seq")
+        found = self._receipt(chain).get("seq")
         return found if type(found) is int else 0
+
+    def _is_own(self, chain: str) -> bool:
+        """Whether a log here is that of the server itself, as on the machine that serves it."""
+        first = next(self._store.of(chain).audit.links(0, 1), None) if self._store is not None else None
+        return first is not None and self._receipt(chain, first[3]).get("is_own") is True
+
+    def _receipt(self, chain: str, first: str = "") -> dict[str, Any]:
+        query = urlencode({"chain": chain, "first": first})
+        return self._connection.request("GET", f"{_RECORDS}?{query}", seconds=_SECONDS).json
 
 
 def _next_batch(audit: AuditTable, after: int) -> list[dict[str, Any]]:

@@ -79,6 +79,9 @@ class RecordReceipt(BaseModel):
     chain: str
     seq: int
     hash: str
+    is_own: Annotated[
+        bool, Field(description="Whether that log is the server's own, so that there is nothing to send.")
+    ] = False
 
 
 class ChainHashes(_Body):
@@ -285,10 +288,19 @@ def send_records(caller: NodeOf, body: RecordBatch) -> RecordReceipt:
 
 
 @router.get("/records", **require("node"), summary="The last record that the server has", responses=documented(404))
-def get_last_record(caller: NodeOf, chain: Annotated[str, Query(max_length=2_000)] = "") -> RecordReceipt:
+def get_last_record(
+    caller: NodeOf,
+    chain: Annotated[str, Query(max_length=2_000)] = "",
+    first: Annotated[
+        str, Query(max_length=64, pattern="^[0-9a-f]*$", description="The hash of the first record of the log.")
+    ] = "",
+) -> RecordReceipt:
     where = NodeChain(node=caller.node.id, chain=chain, epoch=caller.node.epoch)
     last = caller.scope.node_records.last(where)
-    return RecordReceipt(chain=chain, seq=last.seq, hash=last.hash)
+    # On the machine of the server itself, each record that is accepted would be one more to send.
+    own = next(caller.scope.audit.links(0, 1), None) if first else None
+    is_own = own is not None and own[3] == first
+    return RecordReceipt(chain=chain, seq=last.seq, hash=last.hash, is_own=is_own)
 
 
 @router.post(
