@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass, replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument, NotPermitted, ProposalStale, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import actor_of, denied, record_event, record_refusal
@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
 ROLE, WHAT = "author", "publish a skill"
 MAX_FEEDBACK = 4_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entering:
-    """A release on its way into a namespace."""
-
-    namespace: RegistryNamespace
-    release: Release
-    judged: Judgement
-
-    @property
-    def ref(self) -> str:
-        return ref_of(self.namespace.name, self.release.name)
 
 
 def ref_of(namespace: str, name: str) -> str:
@@ -74,10 +61,12 @@ def publish_release(
     tried, ref = "skill.published", ref_of(place.name, release.name)
     require_person(scope, person, ROLE, WHAT, type=tried, skill=ref)
     require_owner(scope, person, place, tried=tried, ref=ref)
-    entering = _judge(scope, person, place, release, guard, accept_findings, tried)
-    if not entering.judged.decision.is_allowed:
-        raise denied(scope, tried, actor_of(person, scope), ref, entering.judged.decision, new_digest=release.digest)
-    return _put(scope, person, entering, guard, "published", reason.strip() or "Published.", accept_findings)
+    judged = _judge(scope, person, place, release, guard, accept_findings)
+    if not judged.decision.is_allowed:
+        raise denied(scope, tried, actor_of(person, scope), ref, judged.decision, new_digest=release.digest)
+    return _put(
+        scope, person, place, release, judged, guard, "published", reason.strip() or "Published.", accept_findings
+    )
 
 
 def submit_release(
@@ -102,11 +91,11 @@ def submit_release(
     except NotPermitted as error:
         record_refusal(scope, tried, actor_of(person, scope), ref, reason=error.message, code=error.code)
         raise
-    entering = _judge(scope, person, place, release, guard, "A reviewer looks at them.", tried)
-    decision = entering.judged.decision
+    judged = _judge(scope, person, place, release, guard, "A reviewer looks at them.")
+    decision = judged.decision
     if decision.outcome == "deny":
         raise denied(scope, tried, actor_of(person, scope), ref, decision, new_digest=release.digest)
-    return _put(scope, person, entering, guard, "submitted", reason.strip(), "")
+    return _put(scope, person, place, release, judged, guard, "submitted", reason.strip(), "")
 
 
 def review_submission(
@@ -145,10 +134,10 @@ def review_submission(
     if approve:
         files = scope.revisions.files(submission.digest)
         release = read_release(files, version=submission.version)
-        entering = _judge(scope, person, place, release, guard, accept_findings, tried)
-        if not entering.judged.decision.is_allowed:
-            raise denied(scope, tried, actor, ref, entering.judged.decision, new_digest=release.digest)
-        notes += entering.judged.notes(accept_findings)
+        judged = _judge(scope, person, place, release, guard, accept_findings)
+        if not judged.decision.is_allowed:
+            raise denied(scope, tried, actor, ref, judged.decision, new_digest=release.digest)
+        notes += judged.notes(accept_findings)
         decided = replace(decided, status="published")
     with scope.transaction():
         _require_status(scope, submission, "submitted")
@@ -178,10 +167,7 @@ def withdraw_submission(scope: TenantScope, person: Person, submission: Registry
 def yank_release(
     scope: TenantScope, person: Person, release: RegistryRelease, *, reason: str = "", undo: bool = False
 ) -> RegistryRelease:
-    """Withdraw a release: it is kept for those who have it locked, and given to nobody else; or undo that.
-
-    Takes the role author, and an owner of the namespace.
-    """
+    """Withdraw a release, or undo that; takes the role author, and an owner of the namespace."""
     tried, ref = f"skill.{'un' if undo else ''}yanked", ref_of(release.namespace, release.name)
     require_person(scope, person, ROLE, "withdraw a skill", type=tried, skill=ref)
     require_owner(scope, person, find_namespace(scope, release.namespace), tried=tried, ref=ref)
@@ -225,53 +211,48 @@ def _read(files: Files, name: str, version: str) -> Release:
     if not release.version:
         raise SkillInvalid(
             f"{shown(release.name)!r} has no version, and what was published never changes.",
-            hint="Write `version: 1.0.0` below `metadata:` in its SKILL.md.",
+            hint="Write `version: 1.0.0` below `metadata:`.",
         )
     return release
 
 
 def _judge(
-    scope: TenantScope,
-    person: Person,
-    place: RegistryNamespace,
-    release: Release,
-    guard: Guard,
-    accept_findings: str,
-    tried: str,
-) -> _Entering:
+    scope: TenantScope, person: Person, place: RegistryNamespace, release: Release, guard: Guard, accept_findings: str
+) -> Judgement:
     target, actor = f"registry:{place.name}", actor_of(person, scope)
-    judged = judge_release(release, target, guard, actor, accept_findings=accept_findings, asks=False)
-    return _Entering(namespace=place, release=release, judged=judged)
+    return judge_release(release, target, guard, actor, accept_findings=accept_findings, asks=False)
 
 
 def _put(
     scope: TenantScope,
     person: Person,
-    entering: _Entering,
+    place: RegistryNamespace,
+    release: Release,
+    judged: Judgement,
     guard: Guard,
     status: ReleaseStatus,
     reason: str,
     accept_findings: str,
 ) -> RegistryRelease:
     """Keep the content of a release, and then its row with its record."""
-    release, effective = entering.release, guard.governance.effective
-    keep_files(scope, effective, entering.ref, release.files)
+    ref, effective = ref_of(place.name, release.name), guard.governance.effective
+    keep_files(scope, effective, ref, release.files)
     row = RegistryRelease(
-        namespace=entering.namespace.name,
+        namespace=place.name,
         name=release.name,
         version=release.version,
         digest=release.digest,
         status=status,
         by=person.name,
-        **keep_archives(scope, release, entering.namespace.name),
+        **keep_archives(scope, release, place.name),
     )
     event = "skill.published" if status == "published" else "skill.submitted"
     fields: dict[str, Any] = {"new_digest": release.digest, "path": row.ref, "policy": effective.digest}
-    notes = (f"version {release.version}", *entering.judged.notes(accept_findings))
+    notes = (f"version {release.version}", *judged.notes(accept_findings))
     with scope.transaction():
         _require_free(scope, row)
         put = scope.releases.put(row)
-        record_event(scope, event, actor_of(person, scope), entering.ref, **fields, reason=reason, notes=notes)
+        record_event(scope, event, actor_of(person, scope), ref, **fields, reason=reason, notes=notes)
     return put
 
 
