@@ -25,14 +25,14 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> None:
     from metier.guard.node.binding import require_binding
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
 
     url = options.server or require_binding().url
     path = options.path if options.path.startswith("/") else f"/api/v1/{options.path}"
     # A second line of a path would be a header, or another request.
     if not path.isascii() or not path.isprintable() or " " in path:
         raise InvalidArgument("The path has characters that no address has.", hint="Escape them: %20 is a space.")
-    answer = Connection(url, person_token(url)).request(options.method, path, _body(options.data))
+    answer = ServerConnection(url, person_token(url)).request(options.method, path, _body(options.data))
     try:
         print_json(json.loads(answer.body)) if answer.body else None
     except ValueError:

@@ -57,7 +57,7 @@ def _log_in(options: Namespace) -> None:
 @contextlib.contextmanager
 def _person_at(url: str) -> Iterator[str]:
     """Get the token of a person at a server: given, typed, or by signing in, and then given back."""
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
 
     secret = os.environ.get(TOKEN, "")
     if not secret and not is_at_terminal():
@@ -65,7 +65,7 @@ def _person_at(url: str) -> Iterator[str]:
             "Nobody is at a terminal, and no token says who makes this machine a node.",
             hint=f"Set {TOKEN} to a token of the server: one of its people makes it by `metier user token`.",
         )
-    if secret or "oidc" not in Connection(url).request("GET", "/api/v1/sign-in").json.get("methods", ()):
+    if secret or "oidc" not in ServerConnection(url).request("GET", "/api/v1/sign-in").json.get("methods", ()):
         yield secret or getpass.getpass("Token of the server: ").strip()
         return
     from metier.hub.node.device_sign_in import sign_in, sign_out

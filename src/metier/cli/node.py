@@ -134,12 +134,12 @@ def _run(options: Namespace) -> None:
 
 def _list(options: Namespace) -> None:
     from metier.guard.node.binding import require_binding
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
 
     secret = os.environ.get(TOKEN, "")
     if not secret:
         raise NotPermitted("Who lists nodes is known by a token of the server.", hint=f"Set {TOKEN} to one of yours.")
-    connection, nodes, path = Connection(require_binding().url, secret), [], "/api/v1/nodes?limit=200"
+    connection, nodes, path = ServerConnection(require_binding().url, secret), [], "/api/v1/nodes?limit=200"
     while path:
         page = connection.request("GET", path).json
         nodes += page.get("items", [])

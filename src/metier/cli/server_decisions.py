@@ -36,12 +36,12 @@ def require_own_skill(location: str) -> None:
 def decide_at_server(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a decision to the server of this node; raises `NotPermitted` without a token of it."""
     from metier.guard.node.binding import require_binding
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
 
     url, secret = require_binding().url, os.environ.get(TOKEN, "")
     if not secret:
         raise _elsewhere(url)
-    return Connection(url, secret).request("POST", f"/api/v1{path}", dict(body)).json
+    return ServerConnection(url, secret).request("POST", f"/api/v1{path}", dict(body)).json
 
 
 def _elsewhere(url: str) -> NotPermitted:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from metier.errors import InvalidArgument, ServerRefused, ServerUnreachable
-from metier.guard.node.connection import Connection, checked_url
+from metier.guard.node.connection import ServerConnection, checked_url
 
-Answering = Callable[[bytes], Connection]
+Answering = Callable[[bytes], ServerConnection]
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def answering() -> Iterator[Answering]:
     """Gives a connection to somebody who answers each request with these bytes, and then says nothing."""
     servers: list[socket.socket] = []
 
-    def serve(data: bytes) -> Connection:
+    def serve(data: bytes) -> ServerConnection:
         listening = socket.create_server(("127.0.0.1", 0))
         servers.append(listening)
 
@@ -33,7 +33,7 @@ def answering() -> Iterator[Answering]:
                 pass
 
         threading.Thread(target=answer, daemon=True).start()
-        return Connection(f"http://127.0.0.1:{listening.getsockname()[1]}", "mtr_secret")
+        return ServerConnection(f"http://127.0.0.1:{listening.getsockname()[1]}", "mtr_secret")
 
     yield serve
     for one in servers:

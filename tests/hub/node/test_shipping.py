@@ -14,7 +14,7 @@ from tests.serve.api.node_client import NODES, NodeClient, listening
 from metier.errors import IntegrityFailed, ServerRefused, ServerUnreachable
 from metier.guard.audit.keys import known_keys
 from metier.guard.audit.verification import ChainVerification, verify_store
-from metier.guard.node.connection import Answer, Connection
+from metier.guard.node.connection import ServerAnswer, ServerConnection
 from metier.hub.node import shipping as shipping_module
 from metier.hub.node.shipping import Shipping
 from metier.store import Store
@@ -23,7 +23,7 @@ from metier.store.node_records import NodeChain
 __all__ = ["api", "settings"]
 
 
-class Faulty(Connection):
+class Faulty(ServerConnection):
     """A connection on which requests are lost, come twice, or answers are lost."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -31,7 +31,7 @@ class Faulty(Connection):
         self.faults: list[str] = []
         self.asked: list[tuple[str, str]] = []
 
-    def request(self, method: str, path: str, *given: Any, **more: Any) -> Answer:
+    def request(self, method: str, path: str, *given: Any, **more: Any) -> ServerAnswer:
         """Ask, and fail as it is planned."""
         self.asked.append((method, path))
         fault = self.faults.pop(0) if self.faults else ""

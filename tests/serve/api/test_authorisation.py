@@ -12,7 +12,7 @@ from tests.serve.api.conftest import CALLERS, OTHER, Api
 from tests.serve.api.objects import MARK, example, fill, make_objects
 
 from metier.serve.api.openapi import PATH, generate_openapi
-from metier.serve.api.settings import Limits, RegistrySettings, ServerSettings
+from metier.serve.api.settings import ClientLimits, RegistrySettings, ServerSettings
 from metier.store.schema import tables_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "server-roles.md"
@@ -29,7 +29,9 @@ SIGN_IN = "/api/v1/sign-in"
 
 @pytest.fixture
 def settings() -> ServerSettings:
-    return ServerSettings(limits=Limits(requests_per_minute=1_000_000), registry=RegistrySettings(anonymous=False))
+    return ServerSettings(
+        limits=ClientLimits(requests_per_minute=1_000_000), registry=RegistrySettings(anonymous=False)
+    )
 
 
 @pytest.fixture

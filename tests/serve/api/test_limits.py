@@ -1,4 +1,4 @@
-"""Limits of requests, each reached on a small server."""
+"""ClientLimits of requests, each reached on a small server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.serve.api.conftest import Api
 
 from metier.serve.api.limits import RateLimiter, RequestLimits
-from metier.serve.api.settings import Limits, ServerSettings
+from metier.serve.api.settings import ClientLimits, ServerSettings
 
-SMALL = Limits(body_bytes=4096, json_bytes=1024, requests_per_minute=6, concurrent=2)
+SMALL = ClientLimits(body_bytes=4096, json_bytes=1024, requests_per_minute=6, concurrent=2)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ class TestRates:
 class TestTime:
     @pytest.fixture
     def settings(self) -> ServerSettings:
-        return ServerSettings(limits=Limits(request_seconds=0.1))
+        return ServerSettings(limits=ClientLimits(request_seconds=0.1))
 
     def test_a_request_that_takes_too_long_is_told_so(self, api: Api) -> None:
         release = threading.Event()
@@ -131,7 +131,7 @@ class TestPlaces:
         assert run_at_once(SMALL, streams=True) == [200, 200, 200]
 
 
-def run_at_once(limits: Limits, *, streams: bool) -> list[int]:
+def run_at_once(limits: ClientLimits, *, streams: bool) -> list[int]:
     """The statuses of three requests, each of which begins while those before are being answered."""
     import asyncio
 

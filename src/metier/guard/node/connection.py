@@ -29,7 +29,7 @@ _SILENCE = 45.0
 """Seconds after which a stream that says nothing is taken for broken; the server speaks every 15."""
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """The answer of a server to a request."""
 
     status: int
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 _CHECK = "Check the address, and whether something between here and the server answers in its place."
 
 
-class Connection:
+class ServerConnection:
     """Requests to one server with one token."""
 
     def __init__(self, url: str, token: str = "") -> None:
@@ -68,7 +68,7 @@ class Connection:
         seconds: float = SECONDS,
         most: int = MAX_BYTES,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ServerAnswer:
         """The answer to a request with a JSON `body` or with `data`; 304 is one, every other failure is raised.
 
         Raises `ServerUnreachable`, and `ServerRefused` with the code of the server's problem.
@@ -76,7 +76,9 @@ class Connection:
         until = time.monotonic() + seconds
         with self._sending(method, path, body, data, seconds, headers) as (sock, response):
             content = _read(sock, response, until, most)
-            answer = Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, content)
+            answer = ServerAnswer(
+                response.status, {name.lower(): text for name, text in response.getheaders()}, content
+            )
         if response.status == http.HTTPStatus.NOT_MODIFIED or response.status < http.HTTPStatus.MULTIPLE_CHOICES:
             return answer
         raise _refusal(answer)
@@ -86,7 +88,7 @@ class Connection:
         with self._sending("GET", path, None, None, SECONDS, {"Accept": "text/event-stream"}) as (sock, response):
             if response.status != http.HTTPStatus.OK:
                 content = _read(sock, response, time.monotonic() + SECONDS, _MAX_PROBLEM)
-                raise _refusal(Answer(response.status, {}, content))
+                raise _refusal(ServerAnswer(response.status, {}, content))
             sock.settimeout(_SILENCE)
             name, data = "message", ""
             while line := response.readline(_MAX_EVENT):
@@ -178,7 +180,7 @@ def _read(sock: socket.socket, response: http.client.HTTPResponse, until: float,
     raise ServerUnreachable(f"The server answers with more than {most:,} bytes.", hint=_CHECK)
 
 
-def _refusal(answer: Answer) -> ServerRefused | ServerUnreachable:
+def _refusal(answer: ServerAnswer) -> ServerRefused | ServerUnreachable:
     """The error that an answer of failure is: a problem of our server, or the page of somebody else."""
     try:
         problem = parse_object(answer.body, most=_MAX_PROBLEM)

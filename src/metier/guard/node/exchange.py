@@ -15,7 +15,7 @@ from metier._paths import locked_folder, write_file
 from metier.errors import MetierError, NodeInvalid, ServerRefused
 from metier.guard.node.arriving import announce
 from metier.guard.node.binding import read_binding, read_token
-from metier.guard.node.connection import Connection
+from metier.guard.node.connection import ServerConnection
 from metier.guard.node.lease import Lease, end_lease
 from metier.guard.node.state import Envelope, NodeState, file_version, read_state
 from metier.library.places import node_folder
@@ -36,7 +36,7 @@ class NodeExchange:
 
     def __init__(self, binding: Binding, token: str) -> None:
         self.binding = binding
-        self.connection = Connection(binding.url, token)
+        self.connection = ServerConnection(binding.url, token)
         self.state: NodeState | None = None
         """The state that this machine has, whichever process wrote it."""
         self._folder = node_folder()

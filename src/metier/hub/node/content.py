@@ -16,7 +16,7 @@ from metier.skill.package import STAGING, digest_of_files
 from metier.source.unpack import unpack
 
 if TYPE_CHECKING:
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
     from metier.guard.node.exchange import NodeExchange
     from metier.guard.node.state import DeployedSkill
     from metier.skill.package import Files
@@ -54,7 +54,7 @@ def bring_skills(exchange: NodeExchange, *, again: bool = False) -> list[str]:
     return problems
 
 
-def _bring(connection: Connection, folder: str, skill: DeployedSkill | None) -> None:
+def _bring(connection: ServerConnection, folder: str, skill: DeployedSkill | None) -> None:
     there = _digest(folder)
     if skill is None:
         if there is not None:
@@ -76,7 +76,7 @@ def _digest(folder: str) -> str | None:
         return ""
 
 
-def _fetch(connection: Connection, skill: DeployedSkill) -> Files:
+def _fetch(connection: ServerConnection, skill: DeployedSkill) -> Files:
     answer = connection.request("GET", skill.archive, seconds=_SECONDS, headers={"Accept": "*/*"})
     files = files_of_archive(unpack(answer.body))
     if digest_of_files(files) != skill.digest:

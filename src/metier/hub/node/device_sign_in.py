@@ -20,7 +20,7 @@ from metier._json_object import parse_object, text_at, value_at
 from metier._lazy import dataclass
 from metier._version import __version__
 from metier.errors import InvalidArgument, MetierError, NotPermitted, SourceUnavailable
-from metier.guard.node.connection import Connection
+from metier.guard.node.connection import ServerConnection
 from metier.hints import for_people
 from metier.skill import shown
 
@@ -76,7 +76,7 @@ def sign_in(url: str, show: Callable[[DeviceCode], object], *, wait: Callable[[f
 def sign_out(url: str, token: str) -> None:
     """Give a token back that `sign_in` got; where that cannot be done now, it ends by itself within hours."""
     with contextlib.suppress(MetierError):
-        Connection(url, token).request("DELETE", "/api/v1/session")
+        ServerConnection(url, token).request("DELETE", "/api/v1/session")
 
 
 def _code_of(begun: dict[str, Any]) -> DeviceCode:

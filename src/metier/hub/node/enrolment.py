@@ -9,7 +9,7 @@ from metier._json_object import text_at
 from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError, ServerUnreachable
 from metier.guard.node.binding import Binding, read_binding, remove_binding, write_binding
-from metier.guard.node.connection import Connection, checked_url
+from metier.guard.node.connection import ServerConnection, checked_url
 from metier.guard.node.exchange import NodeExchange
 from metier.library.places import node_skills_folder
 
@@ -17,7 +17,7 @@ from metier.library.places import node_skills_folder
 def enrol(url: str, secret: str, name: str = "") -> NodeExchange:
     """Make this machine a node of the server at an address, for the person whose token this is."""
     _require_free()
-    connection = Connection(checked_url(url), secret)
+    connection = ServerConnection(checked_url(url), secret)
     wanted = {"name": name or platform.node() or "node", "platform": f"{platform.system()} {platform.machine()}"}
     found = connection.request("POST", "/api/v1/nodes", wanted).json
     token, binding = text_at(found, "token"), _binding_of(found, connection.url)
@@ -61,7 +61,7 @@ def leave(secret: str = "") -> bool:
     is_told = False
     binding = read_binding()
     if binding is not None and secret:
-        Connection(binding.url, secret).request("DELETE", f"/api/v1/nodes/{binding.node}")
+        ServerConnection(binding.url, secret).request("DELETE", f"/api/v1/nodes/{binding.node}")
         is_told = True
     remove_binding()
     if os.path.isdir(node_skills_folder()):

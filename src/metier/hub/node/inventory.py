@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
     from metier.library import Entry
 
 _PATH = "/api/v1/nodes/me/inventory"
@@ -72,7 +72,7 @@ def _installed_plugins(client: str) -> Iterator[dict[str, str]]:
 class InventoryReport:
     """The inventory as the server has it: sent again where it is another one."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
         self._sent: dict[str, Any] | None = None
 

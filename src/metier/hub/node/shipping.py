@@ -26,7 +26,7 @@ from metier.store.audit_log import FIRST, chain_hash
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
     from metier.store import Store
     from metier.store.audit_log import AuditTable
 
@@ -47,7 +47,7 @@ _SECONDS = 60.0
 class Shipping:
     """The audit logs of this machine, on their way to its server."""
 
-    def __init__(self, connection: Connection, store: Store | None, folder: str) -> None:
+    def __init__(self, connection: ServerConnection, store: Store | None, folder: str) -> None:
         """Ship the logs of a store, None where there is none (any more), and note in a folder how far they agree."""
         self._connection = connection
         self._store = store
@@ -56,7 +56,7 @@ class Shipping:
         self._is_servers_own = False
 
     @classmethod
-    def here(cls, connection: Connection) -> Shipping:
+    def here(cls, connection: ServerConnection) -> Shipping:
         """The shipping of this machine, whose store is that of every program that names no other."""
         return cls(connection, Governance.default().store(), node_folder())
 

@@ -17,7 +17,7 @@ from metier.store.proposals import ProposalStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.guard.node.connection import Connection
+    from metier.guard.node.connection import ServerConnection
     from metier.guard.node.exchange import NodeExchange
     from metier.store import ApprovalRequest, Proposal, TenantScope
 
@@ -102,6 +102,6 @@ def _submission(item: ApprovalRequest | Proposal) -> tuple[str, tuple[str, ...],
     return _REQUESTS, _OF_REQUEST, (item.digest,)
 
 
-def _upload(connection: Connection, scope: TenantScope, digest: str) -> None:
+def _upload(connection: ServerConnection, scope: TenantScope, digest: str) -> None:
     data = pack(scope.revisions.files(digest), "tar.gz")
     connection.request("PUT", f"/api/v1/contents/{digest}", data=data, seconds=_SECONDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier._json_object import text_at
 from metier._lazy import replace
 from metier.errors import InvalidArgument, ServerRefused, SkillExists, SkillInvalid
-from metier.guard.node.connection import Connection
+from metier.guard.node.connection import ServerConnection
 from metier.hub.publish.pack import pack
 from metier.hub.publish.release import read_release
 from metier.hub.registry.namespaces import DEFAULT
@@ -28,7 +28,7 @@ class RegistryServer:
     """The registry of one server, and who uses it."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._connection = Connection(url, token)
+        self._connection = ServerConnection(url, token)
         self.url = self._connection.url
 
     def publish(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.guard.approvals.requests import MAX_REASON
-from metier.serve.api.pages import Page, Paging, page_of
+from metier.serve.api.pages import Paging, ResultPage, page_of
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -38,11 +38,11 @@ Duration = Annotated[
 
 def sorted_page(
     model: type[Item], found: Iterable[Any], paging: Paging, *keys: str, newest_first: bool = False
-) -> Page[Item]:
+) -> ResultPage[Item]:
     """A page of answers, in the order of these attributes."""
 
     def key(one: Any) -> tuple[str | int, ...]:
         return tuple(getattr(one, name) for name in keys)
 
     items, following = page_of(sorted(found, key=key, reverse=newest_first), paging, key, newest_first=newest_first)
-    return Page(items=[model.model_validate(one) for one in items], next=following)
+    return ResultPage(items=[model.model_validate(one) for one in items], next=following)

@@ -24,7 +24,7 @@ _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class ApiCaller:
     """The person or node that sent a request, within the tenant of their credential."""
 
     scope: TenantScope
@@ -64,7 +64,7 @@ def _caller(
     request: Request,
     context: Context,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-) -> Caller:
+) -> ApiCaller:
     secret, by_cookie = (
         (bearer.credentials, False) if bearer is not None else (read_cookie(request, context.settings, COOKIE), True)
     )
@@ -73,7 +73,7 @@ def _caller(
         raise no_credential()
     if by_cookie:
         require_own_page(request, context.settings, secret)
-    caller = Caller(scope=found[0], person=found[1], by_cookie=by_cookie)
+    caller = ApiCaller(scope=found[0], person=found[1], by_cookie=by_cookie)
     request.state.caller = caller
     return caller
 
@@ -86,7 +86,7 @@ def require(role: Role, *, nodes: bool = False) -> dict[str, Any]:
     return {"dependencies": [Depends(_demand(role, nodes))], "openapi_extra": {"x-role": role, "x-nodes": nodes}}
 
 
-def _demand(role: Role, nodes: bool) -> Callable[[Caller], None]:
+def _demand(role: Role, nodes: bool) -> Callable[[ApiCaller], None]:
     def check(caller: CallerOf) -> None:
         may = nodes or role == "node" if caller.is_node else role != "node" and has_role(caller.person, role)
         if not may:
@@ -100,7 +100,7 @@ def _demand(role: Role, nodes: bool) -> Callable[[Caller], None]:
     return check
 
 
-CallerOf = Annotated[Caller, Depends(_caller)]
+CallerOf = Annotated[ApiCaller, Depends(_caller)]
 
 
 def _reader(

@@ -25,7 +25,7 @@ from starlette.responses import Response
 
 from metier._lazy import dataclass, logger
 from metier.errors import MetierError
-from metier.serve.api.credentials import Caller, secret_of
+from metier.serve.api.credentials import ApiCaller, secret_of
 from metier.serve.api.problems import problem
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Idempotency:
             await self._app(scope, receive, send)  # which refuses it, or asks for no credential
             return
         tenant, person = found
-        scope.setdefault("state", {})["caller"] = Caller(scope=tenant, person=person)
+        scope.setdefault("state", {})["caller"] = ApiCaller(scope=tenant, person=person)
         keyed = _Keyed(keys=tenant.idempotency, person=person.name, key=key, secret=secret)
         earlier = await keyed.begin()
         body = _HashedBody(scope, receive)

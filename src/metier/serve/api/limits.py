@@ -1,4 +1,4 @@
-"""Limits of requests: their rate, the size of their bodies, the time they take, and how many there are at once.
+"""ClientLimits of requests: their rate, the size of their bodies, the time they take, and how many there are at once.
 
 Rates and places are those of this process: they protect it, and decide about nothing else.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from metier.serve.api.settings import Limits
+    from metier.serve.api.settings import ClientLimits
 
     Clock = Callable[[], float]
 
@@ -108,7 +108,7 @@ class RequestLimits:
     """Answers requests that are too many, too large or too slow with a problem."""
 
     def __init__(
-        self, app: ASGIApp, *, limits: Limits, by_token: Callable[[str], object], clock: Clock = time.monotonic
+        self, app: ASGIApp, *, limits: ClientLimits, by_token: Callable[[str], object], clock: Clock = time.monotonic
     ) -> None:
         """`by_token` finds the owner of a token, or None."""
         self._app = app

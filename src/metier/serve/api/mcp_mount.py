@@ -20,7 +20,7 @@ from metier._lazy import dataclass, field, logger
 from metier.guard import Guard, Policy
 from metier.guard.approvals.roles import has_role
 from metier.serve.api.context import ServerContext
-from metier.serve.api.credentials import Caller
+from metier.serve.api.credentials import ApiCaller
 from metier.serve.api.problems import problem
 from metier.serve.http_server import Answered
 
@@ -91,11 +91,11 @@ class McpMount:
         else:
             await served.app(scope, receive, send)
 
-    def _caller(self, request: Request) -> Caller | None:
+    def _caller(self, request: Request) -> ApiCaller | None:
         # By the header alone: what a browser sends by itself may come from somebody else's page.
         kind, _, secret = request.headers.get("Authorization", "").partition(" ")
         found = self._context.store.by_token(secret.strip()) if kind.lower() == "bearer" else None
-        return None if found is None else Caller(scope=found[0], person=found[1])
+        return None if found is None else ApiCaller(scope=found[0], person=found[1])
 
     async def _stream(self, request: Request, app: ASGIApp, send: Send) -> None:
         """Pass on a stream of notices, which ends with the server and with the token."""
@@ -115,7 +115,7 @@ class McpMount:
         if answered.status and not answered.is_whole:
             await answered({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _served(self, caller: Caller) -> _Served:
+    async def _served(self, caller: ApiCaller) -> _Served:
         from metier.hub.registry.library import deployed_namespaces
 
         namespaces = await anyio.to_thread.run_sync(deployed_namespaces, caller.scope)
@@ -135,7 +135,7 @@ class McpMount:
         await anyio.to_thread.run_sync(found.server.library.refresh)
         return found
 
-    def _make(self, caller: Caller) -> _Served:
+    def _make(self, caller: ApiCaller) -> _Served:
         from metier.hub.registry.library import deployed_places
         from metier.serve.mcp import SkillServer
 

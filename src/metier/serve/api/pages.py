@@ -19,7 +19,7 @@ MAX_PAGE = 200
 _MAX_CURSOR = 2_000
 
 
-class Page(BaseModel, Generic[Item]):
+class ResultPage(BaseModel, Generic[Item]):
     """A part of a list."""
 
     items: list[Item]

@@ -59,7 +59,7 @@ class OidcSettings(_Settings):
         return self.device_client_id or ("" if self.client_secret_file is not None else self.client_id)
 
 
-class Limits(_Settings):
+class ClientLimits(_Settings):
     """How much one client, and all together, may ask for."""
 
     body_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024 * 1024
@@ -92,7 +92,7 @@ class RegistrySettings(_Settings):
 
 
 class WebhookSettings(_Settings):
-    """Limits of the places that webhooks may lead to."""
+    """ClientLimits of the places that webhooks may lead to."""
 
     allow_private: bool = False
     """Whether receivers may have private addresses, and be on this machine: whoever may add one reaches these."""
@@ -112,7 +112,7 @@ class ServerSettings(_Settings):
     """Whether it may listen beyond this machine without TLS, because a proxy before it has TLS."""
     access_log: bool = True
     """Whether each request gets a line in the log."""
-    limits: Limits = Limits()
+    limits: ClientLimits = ClientLimits()
     nodes: NodeSettings = NodeSettings()
     registry: RegistrySettings = RegistrySettings()
     webhooks: WebhookSettings = WebhookSettings()

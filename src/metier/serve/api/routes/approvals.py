@@ -18,8 +18,8 @@ from metier.hub.proposals import MAX_DIFFERENCE
 from metier.hub.request_view import request_view_of
 from metier.serve.api.answers import ApiAnswer, ApiBody, Duration, Reason, sorted_page
 from metier.serve.api.context import Context, ServerContext
-from metier.serve.api.credentials import Caller, CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.credentials import ApiCaller, CallerOf, require
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
 from metier.skill import shown
 from metier.store import Approval
@@ -142,7 +142,7 @@ class Granting(ApiBody):
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
 
 
-def policy_for(context: ServerContext, caller: Caller) -> EffectivePolicy:
+def policy_for(context: ServerContext, caller: ApiCaller) -> EffectivePolicy:
     """The policy of the caller's tenant, once requests that policy let run out are so."""
     effective = context.governance(caller.scope.tenant).effective
     expire_requests(caller.scope, effective)
@@ -156,7 +156,7 @@ def list_requests(
     paging: PagingOf,
     status: Annotated[RequestStatus | None, Query()] = None,
     skill: SkillQuery = None,
-) -> Page[RequestAnswer]:
+) -> ResultPage[RequestAnswer]:
     policy_for(context, caller)
     return sorted_page(RequestAnswer, caller.scope.approvals.requests(status, skill=skill), paging, "created_at", "id")
 
@@ -237,7 +237,7 @@ def list_approvals(
     active: Annotated[bool, Query(description="Only those that nobody revoked.")] = False,
     skill: SkillQuery = None,
     digest: Annotated[str | None, Query(pattern=f"^{_DIGEST}$")] = None,
-) -> Page[ApprovalAnswer]:
+) -> ResultPage[ApprovalAnswer]:
     found = caller.scope.approvals.of(digest) if digest is not None else caller.scope.approvals.all()
     wanted = [one for one in found if skill in (None, one.skill) and not (active and one.revoked_at)]
     answers = (ApprovalAnswer.of(one) for one in wanted)

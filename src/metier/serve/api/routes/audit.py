@@ -19,8 +19,8 @@ from metier.guard.audit.keys import known_keys
 from metier.guard.audit.verification import ChainVerification, verify_store
 from metier.guard.policy.durations import moment_of
 from metier.serve.api.context import Context, ServerContext
-from metier.serve.api.credentials import Caller, CallerOf, require
-from metier.serve.api.pages import Page, Paging, PagingOf, bad_cursor, cursor_of
+from metier.serve.api.credentials import ApiCaller, CallerOf, require
+from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, cursor_of
 from metier.serve.api.streams import BEAT, SSE, event, watch
 from metier.store import TenantScope
 from metier.store.audit_filters import AuditFilters
@@ -146,14 +146,14 @@ WantedOf = Annotated[_Wanted, Depends(_wanted)]
 
 
 @router.get("", **require("viewer"), summary="The records that fit, the newest first, with those of all nodes")
-def search(caller: CallerOf, wanted: WantedOf, paging: PagingOf) -> Page[RecordAnswer]:
+def search(caller: CallerOf, wanted: WantedOf, paging: PagingOf) -> ResultPage[RecordAnswer]:
     found = caller.scope.audit_search.newest(
         wanted.filters, node=wanted.node, place=place_of(paging), batch=paging.limit + 1
     )
     items = list(itertools.islice(found, paging.limit + 1))
     page = items[: paging.limit]
     following = cursor_at(page[-1].place) if len(items) > len(page) else None
-    return Page(items=[RecordAnswer.of(one) for one in page], next=following)
+    return ResultPage(items=[RecordAnswer.of(one) for one in page], next=following)
 
 
 def cursor_at(place: AuditPlace) -> str:
@@ -194,7 +194,7 @@ async def stream(
 
 
 async def _records(
-    request: Request, context: ServerContext, caller: Caller, wanted: _Wanted, start: int | None
+    request: Request, context: ServerContext, caller: ApiCaller, wanted: _Wanted, start: int | None
 ) -> AsyncIterator[str]:
     audit = caller.scope.audit
     if start is None:

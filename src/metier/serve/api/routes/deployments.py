@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from metier.hub.registry.deployment import deploy_release, find_deployment, undeploy
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf, page_of
+from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName
 from metier.store import Deployment
@@ -49,9 +49,9 @@ class DeploymentBody(BaseModel):
 
 
 @router.get("", **require("viewer", nodes=True), summary="All deployments")
-def list_deployments(caller: CallerOf, paging: PagingOf) -> Page[DeploymentAnswer]:
+def list_deployments(caller: CallerOf, paging: PagingOf) -> ResultPage[DeploymentAnswer]:
     items, following = page_of(caller.scope.deployments.all(), paging, lambda one: (one.name,))
-    return Page(items=[DeploymentAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[DeploymentAnswer.of(one) for one in items], next=following)
 
 
 @router.get("/{name}", **require("viewer", nodes=True), summary="A deployment", responses=documented(404))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from metier.guard.approvals.nodes import MAX_NAME, enrol_node, reset_node, revoke_node
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf, page_of
+from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import ProblemError, documented
 from metier.store.nodes import ManagedNode, NodeStatus
 
@@ -94,9 +94,9 @@ def enrol(caller: CallerOf, context: Context, body: Enrolment) -> EnrolledNode:
 
 
 @router.get("/nodes", **require("viewer"), summary="All nodes")
-def list_nodes(caller: CallerOf, paging: PagingOf) -> Page[NodeAnswer]:
+def list_nodes(caller: CallerOf, paging: PagingOf) -> ResultPage[NodeAnswer]:
     items, following = page_of(sorted(caller.scope.nodes.all(), key=_order), paging, _order)
-    return Page(items=[NodeAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[NodeAnswer.of(one) for one in items], next=following)
 
 
 @router.get("/nodes/{id}", **require("viewer"), summary="A node and its inventory", responses=documented(404))

@@ -20,7 +20,7 @@ from metier.hub.registry.publication import (
 )
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf, page_of
+from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName, VersionName
 from metier.store import RegistryNamespace, RegistryRelease
@@ -115,9 +115,9 @@ class YankBody(_RegistryBody):
 
 
 @router.get("/namespaces", **require("viewer"), summary="All namespaces")
-def get_namespaces(caller: CallerOf, paging: PagingOf) -> Page[NamespaceAnswer]:
+def get_namespaces(caller: CallerOf, paging: PagingOf) -> ResultPage[NamespaceAnswer]:
     items, following = page_of(list_namespaces(caller.scope), paging, lambda one: (one.name,))
-    return Page(items=[NamespaceAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[NamespaceAnswer.of(one) for one in items], next=following)
 
 
 @router.get("/namespaces/{namespace}", **require("viewer"), summary="A namespace", responses=documented(404))
@@ -133,7 +133,7 @@ def change_namespace(caller: CallerOf, namespace: SkillName, body: NamespaceBody
 @router.get(
     "/packages/{namespace}", **require("viewer"), summary="The releases in a namespace", responses=documented(404)
 )
-def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> Page[ReleaseAnswer]:
+def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> ResultPage[ReleaseAnswer]:
     find_namespace(caller.scope, namespace)
     return _page([one for one in caller.scope.releases.all(namespace=namespace) if one.status in PUBLIC], paging)
 
@@ -141,7 +141,9 @@ def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> 
 @router.get(
     "/packages/{namespace}/{name}", **require("viewer"), summary="The releases of a skill", responses=documented(404)
 )
-def list_releases(caller: CallerOf, namespace: SkillName, name: SkillName, paging: PagingOf) -> Page[ReleaseAnswer]:
+def list_releases(
+    caller: CallerOf, namespace: SkillName, name: SkillName, paging: PagingOf
+) -> ResultPage[ReleaseAnswer]:
     return _page(find_releases(caller.scope, namespace, name), paging)
 
 
@@ -202,7 +204,7 @@ def list_submissions(
     caller: CallerOf,
     paging: PagingOf,
     status: Annotated[SubmissionStatus, Query()] = "submitted",
-) -> Page[ReleaseAnswer]:
+) -> ResultPage[ReleaseAnswer]:
     return _page(caller.scope.releases.all(status=status), paging)
 
 
@@ -269,10 +271,10 @@ def withdraw(caller: CallerOf, namespace: SkillName, name: SkillName, version: V
     return ReleaseAnswer.of(withdraw_submission(caller.scope, caller.person, submission))
 
 
-def _page(found: list[RegistryRelease], paging: PagingOf) -> Page[ReleaseAnswer]:
+def _page(found: list[RegistryRelease], paging: PagingOf) -> ResultPage[ReleaseAnswer]:
     ordered = sorted(found, key=_order)
     items, following = page_of(ordered, paging, _order)
-    return Page(items=[ReleaseAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[ReleaseAnswer.of(one) for one in items], next=following)
 
 
 def _order(release: RegistryRelease) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ from metier.guard.approvals.status import timestamp
 from metier.guard.policy.durations import seconds_of
 from metier.serve.api.answers import ApiAnswer, ApiBody, Duration, sorted_page
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import ProblemError, documented
 from metier.serve.api.settings import Role
 from metier.skill import shown
@@ -106,7 +106,7 @@ def me(caller: CallerOf) -> Me:
 
 
 @router.get("/people", **require("viewer"), summary="Who is known")
-def list_people(caller: CallerOf, paging: PagingOf) -> Page[PersonAnswer]:
+def list_people(caller: CallerOf, paging: PagingOf) -> ResultPage[PersonAnswer]:
     return sorted_page(PersonAnswer, map(PersonAnswer.of, caller.scope.people.all()), paging, "name")
 
 
@@ -143,7 +143,7 @@ def delete_person(caller: CallerOf, name: PersonName) -> None:
 
 
 @router.get("/tokens", **require("viewer"), summary="The caller's tokens; admins see all")
-def list_tokens(caller: CallerOf, paging: PagingOf) -> Page[TokenAnswer]:
+def list_tokens(caller: CallerOf, paging: PagingOf) -> ResultPage[TokenAnswer]:
     found = map(TokenAnswer.of, visible_tokens(caller.scope, caller.person))
     return sorted_page(TokenAnswer, found, paging, "created_at", "id", newest_first=True)
 

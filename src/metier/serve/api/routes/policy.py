@@ -17,7 +17,7 @@ from metier.guard.policy.summary import summarise
 from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf, conditional
+from metier.serve.api.pages import PagingOf, ResultPage, conditional
 from metier.serve.api.problems import ProblemError, documented
 from metier.store.policy_versions import PolicyVersion
 
@@ -158,7 +158,7 @@ def _answer(version: PolicyVersion) -> JSONResponse:
 
 
 @router.get("/versions", **require("viewer"), summary="All versions of the tenant's policy, the newest first")
-def list_policy_versions(caller: CallerOf, paging: PagingOf) -> Page[PolicyVersionSummary]:
+def list_policy_versions(caller: CallerOf, paging: PagingOf) -> ResultPage[PolicyVersionSummary]:
     found = caller.scope.policy_versions.all()
     return sorted_page(PolicyVersionSummary, found, paging, "number", newest_first=True)
 

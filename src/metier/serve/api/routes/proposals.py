@@ -17,7 +17,7 @@ from metier.hub.review import MAX_COMMENT, find_proposal, recommend, reject, wit
 from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
 from metier.skill import shown
 from metier.skill.package import MAX_FILES, Files
@@ -177,7 +177,7 @@ def list_proposals(
     paging: PagingOf,
     status: Annotated[ProposalStatus | None, Query()] = None,
     skill: Annotated[str | None, Query(max_length=300, description="Its name, or `name@source`.")] = None,
-) -> Page[ProposalSummary]:
+) -> ResultPage[ProposalSummary]:
     found = caller.scope.proposals.all(status)
     wanted = [one for one in found if skill is None or skill in (one.skill, one.skill.partition("@")[0])]
     return sorted_page(ProposalSummary, wanted, paging, "created_at", "id")

@@ -23,7 +23,7 @@ from metier.guard.notify import notifying
 from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import ProblemError, documented
 from metier.store.blocks import BlockKind
 
@@ -61,7 +61,7 @@ class SkillUseAnswer(ApiAnswer):
 
 
 @router.get("", **require("viewer"), summary="All that is in quarantine")
-def list_quarantine(caller: CallerOf, paging: PagingOf) -> Page[BlockAnswer]:
+def list_quarantine(caller: CallerOf, paging: PagingOf) -> ResultPage[BlockAnswer]:
     scope = caller.scope
     blocks = [BlockAnswer.model_validate(one) for one in scope.blocks.all()]
     blocks += [
@@ -98,7 +98,7 @@ def list_usage(
     paging: PagingOf,
     kind: Annotated[BlockKind, Query()],
     value: Annotated[str, Query(min_length=1, max_length=_MAX_VALUE)],
-) -> Page[SkillUseAnswer]:
+) -> ResultPage[SkillUseAnswer]:
     if not value.strip():
         raise InvalidArgument("Nothing is named.", hint="Name a skill, a digest or a source.")
     found = usage_of(caller.scope, kind, known_target(kind, value))

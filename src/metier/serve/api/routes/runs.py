@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from metier.guard.policy.durations import moment_of
 from metier.proof.recorded_runs import RunKind, RunOutcome, recorded_runs
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.routes.audit import Moment, Name, cursor_at, place_of
 from metier.store.audit_filters import AuditFilters
 from metier.store.audit_search import AuditPlace
@@ -62,7 +62,7 @@ def list_runs(
     session: Name = None,
     since: Moment = None,
     until: Moment = None,
-) -> Page[RunAnswer]:
+) -> ResultPage[RunAnswer]:
     filters = AuditFilters(
         skill=skill, user=user, agent=agent, session=session, since=moment_of(since), until=moment_of(until)
     )
@@ -76,4 +76,4 @@ def list_runs(
         if len(items) == paging.limit:
             break
     is_more = place is not None and next(found, None) is not None
-    return Page(items=items, next=cursor_at(place) if is_more and place is not None else None)
+    return ResultPage(items=items, next=cursor_at(place) if is_more and place is not None else None)

@@ -13,7 +13,7 @@ from metier.hub.publish.listing import Facts
 from metier.hub.registry.publication import find_release
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, Paging, PagingOf, bad_cursor, conditional, cursor_of, page_of
+from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, conditional, cursor_of, page_of
 from metier.serve.api.problems import documented
 from metier.skill import shown
 from metier.skill.package import Files
@@ -99,7 +99,7 @@ def list_skills(
     q: Annotated[str | None, Query(max_length=1_000, description='Words, "a phrase", tag:NAME.')] = None,
     namespace: Annotated[str | None, Query(max_length=64)] = None,
     deployed: Annotated[bool | None, Query(description="Only those that are deployed, or that are not.")] = None,
-) -> Page[SkillAnswer]:
+) -> ResultPage[SkillAnswer]:
     scope = caller.scope
     lists = context.registry_lists.of(scope.tenant)
     current, on_nodes = lists.all_current(scope), {one.name: one for one in scope.deployments.all()}
@@ -113,7 +113,7 @@ def list_skills(
         if name in current and namespace in (None, current[name]["namespace"]) and deployed in (None, name in on_nodes)
     ]
     part, following = page_of(wanted, paging, lambda one: (one["name"],)) if q is None else _ranked(wanted, paging)
-    return Page(items=[SkillAnswer.of(one, on_nodes.get(one["name"])) for one in part], next=following)
+    return ResultPage(items=[SkillAnswer.of(one, on_nodes.get(one["name"])) for one in part], next=following)
 
 
 def _ranked(found: list[Facts], paging: Paging) -> tuple[list[Facts], str | None]:
@@ -160,11 +160,11 @@ def get_skill(caller: CallerOf, context: Context, namespace: SkillPath, name: Sk
 )
 def list_versions(
     caller: CallerOf, namespace: SkillPath, name: SkillPath, paging: PagingOf
-) -> Page[SkillVersionAnswer]:
+) -> ResultPage[SkillVersionAnswer]:
     deployed = _deployment(caller.scope, namespace, name)
     found = sorted(_versions(caller.scope, namespace, name), key=_order, reverse=True)
     items, following = page_of(found, paging, _order, newest_first=True)
-    return Page(
+    return ResultPage(
         items=[
             SkillVersionAnswer(
                 version=one.version,
@@ -209,10 +209,10 @@ def _deployment(scope: TenantScope, namespace: str, name: str) -> Deployment | N
 )
 def list_files(
     caller: CallerOf, namespace: SkillPath, name: SkillPath, version: VersionPath, paging: PagingOf
-) -> Page[SkillFile]:
+) -> ResultPage[SkillFile]:
     release = find_release(caller.scope, namespace, name, version)
     items, following = page_of(_files(caller.scope, release.digest), paging, lambda one: (one.path,))
-    return Page(items=items, next=following)
+    return ResultPage(items=items, next=following)
 
 
 def _files(scope: TenantScope, digest: str) -> list[SkillFile]:

@@ -11,7 +11,7 @@ from metier.guard.approvals.pending import items_for
 from metier.serve.api.answers import ApiAnswer, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import Page, PagingOf
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.routes.approvals import policy_for
 
 router = APIRouter(prefix="/api/v1", tags=["approvals"])
@@ -33,6 +33,6 @@ class WaitingItem(ApiAnswer):
 @router.get("/waiting", **require("viewer"), summary="What waits for the caller to decide, or was asked for by them")
 def list_waiting(
     caller: CallerOf, context: Context, paging: PagingOf, kind: Annotated[ItemKind | None, Query()] = None
-) -> Page[WaitingItem]:
+) -> ResultPage[WaitingItem]:
     found = items_for(caller.scope, policy_for(context, caller), caller.person)
     return sorted_page(WaitingItem, (one for one in found if kind in (None, one.kind)), paging, "since", "kind", "id")

@@ -15,7 +15,7 @@ from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.notices import slack, webhooks
 from metier.serve.api.notices.events import Event
 from metier.serve.api.notices.forms import Form
-from metier.serve.api.pages import Page, PagingOf, cursor_of, page_of
+from metier.serve.api.pages import PagingOf, ResultPage, cursor_of, page_of
 from metier.serve.api.problems import ProblemError, documented
 from metier.store import Delivery, TenantScope, Webhook
 
@@ -124,10 +124,10 @@ def _webhook(scope: TenantScope, id: str) -> Webhook:  # noqa: A002
 
 
 @router.get("/webhooks", **require("admin"), summary="The webhooks")
-def list_webhooks(caller: CallerOf, paging: PagingOf) -> Page[WebhookAnswer]:
+def list_webhooks(caller: CallerOf, paging: PagingOf) -> ResultPage[WebhookAnswer]:
     found = caller.scope.webhooks.all()
     items, following = page_of(sorted(found, key=lambda one: one.id), paging, lambda one: (one.id,))
-    return Page(items=[WebhookAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[WebhookAnswer.of(one) for one in items], next=following)
 
 
 @router.post("/webhooks", **require("admin"), status_code=201, summary="Tell a receiver of events from now on")
@@ -188,7 +188,7 @@ def test_webhook(caller: CallerOf, id: _Id) -> DeliveryAnswer:  # noqa: A002
     responses=documented(404),
     summary="What was sent to a webhook, the newest first",
 )
-def list_deliveries(caller: CallerOf, id: _Id, paging: PagingOf) -> Page[DeliveryAnswer]:  # noqa: A002
+def list_deliveries(caller: CallerOf, id: _Id, paging: PagingOf) -> ResultPage[DeliveryAnswer]:  # noqa: A002
     webhook = _webhook(caller.scope, id)
     before = None
     if paging.after is not None:
@@ -198,7 +198,7 @@ def list_deliveries(caller: CallerOf, id: _Id, paging: PagingOf) -> Page[Deliver
     found = caller.scope.webhooks.deliveries(webhook.id, before=before, limit=paging.limit + 1)
     items = found[: paging.limit]
     following = cursor_of((items[-1].at, items[-1].id)) if len(found) > paging.limit else None
-    return Page(items=[DeliveryAnswer.of(one) for one in items], next=following)
+    return ResultPage(items=[DeliveryAnswer.of(one) for one in items], next=following)
 
 
 @router.post(
