@@ -11,6 +11,7 @@ from metier._json_object import parse_object
 from metier._lazy import asdict, dataclass, fields
 from metier._paths import open_own, write_file
 from metier.errors import NodeInvalid
+from metier.hints import for_people
 from metier.library.places import node_folder
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def require_binding() -> Binding:
     """The binding of this machine; raises `NodeInvalid` where it is no node."""
     binding = read_binding()
     if binding is None:
-        raise NodeInvalid("This machine is no node of a server.", hint="`metier login URL` makes it one.")
+        raise NodeInvalid("This machine is no node of a server.", hint=for_people("`metier login URL` makes it one."))
     return binding
 
 
@@ -104,5 +105,5 @@ def read_token() -> str:
 def _unusable(why: str) -> NodeInvalid:
     return NodeInvalid(
         f"The binding of this machine to its server cannot be used: {why}.",
-        hint="`metier logout` and `metier login URL` make it anew.",
+        hint=for_people("`metier logout` and `metier login URL` make it anew."),
     )

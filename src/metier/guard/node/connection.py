@@ -14,6 +14,7 @@ from metier._hosts import is_loopback
 from metier._json_object import parse_object, text_at
 from metier._version import __version__
 from metier.errors import InvalidArgument, ServerRefused, ServerUnreachable
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class ServerAnswer(NamedTuple):
             raise ServerUnreachable(f"The answer cannot be used: {error}.", hint=_CHECK) from None
 
 
+SYNC = for_people("`metier node sync` gets it anew.")
+"""The hint for what a server sent and can send again."""
 _CHECK = "Check the address, and whether something between here and the server answers in its place."
 
 

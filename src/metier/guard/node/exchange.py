@@ -18,6 +18,7 @@ from metier.guard.node.binding import read_binding, read_token
 from metier.guard.node.connection import ServerConnection
 from metier.guard.node.lease import Lease, end_lease
 from metier.guard.node.state import Envelope, NodeState, file_version, read_state
+from metier.hints import for_people
 from metier.library.places import node_folder
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class NodeExchange:
         if self.state is not None and state.number < self.state.number:
             raise NodeInvalid(
                 "The server sent an earlier state than before.",
-                hint="Where it was restored from a backup, `metier logout` and `metier login` begin anew.",
+                hint=for_people("Where it was restored from a backup, `metier logout` and `metier login` begin anew."),
             )
         # Decisions count at once; the contents follow, and until then what was there before may stay.
         announce(self.state.skills if self.state is not None else (), state.skills)

@@ -11,6 +11,7 @@ from metier._json_object import parse_object, value_at
 from metier._lazy import dataclass, replace
 from metier._paths import open_own, write_file
 from metier.errors import NodeInvalid
+from metier.guard.node.connection import SYNC
 from metier.guard.node.state import Envelope
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def read_lease(folder: str, binding: Binding) -> Lease:
         with open_own(os.path.join(folder, LEASE)) as file:
             found = parse_object(file.read(_MAX_BYTES + 1), most=_MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise NodeInvalid(f"There is no lease that can be used: {error}.", hint="`metier node sync`") from None
+        raise NodeInvalid(f"There is no lease that can be used: {error}.", hint=SYNC) from None
     received, seen = value_at(found, "received"), value_at(found, "seen")
     if not isinstance(received, int | float) or not isinstance(seen, int | float):
-        raise NodeInvalid("There is no lease that can be used: it has no time.", hint="`metier node sync`")
+        raise NodeInvalid("There is no lease that can be used: it has no time.", hint=SYNC)
     return Lease.of(Envelope.of(found), binding, received=received, seen=seen)
 
 

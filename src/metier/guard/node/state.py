@@ -12,6 +12,7 @@ from metier._lazy import dataclass, fields
 from metier._paths import open_own
 from metier.errors import NodeInvalid
 from metier.guard.audit.keys import is_signed
+from metier.guard.node.connection import SYNC
 from metier.library.places import node_skills_folder
 from metier.skill.names import is_valid_name
 from metier.store import Approval, GovernanceState, Install
@@ -192,4 +193,4 @@ def _approval(found: Mapping[str, Any]) -> Approval:
 
 
 def _invalid(why: str) -> NodeInvalid:
-    return NodeInvalid(f"The state that the server sent to this node cannot be used: {why}.", hint="`metier node sync`")
+    return NodeInvalid(f"The state that the server sent to this node cannot be used: {why}.", hint=SYNC)

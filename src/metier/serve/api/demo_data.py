@@ -148,7 +148,7 @@ def _let_wait(scope: TenantScope, people: dict[str, Person], guard: Guard) -> No
 
 
 def _history(skills: dict[str, Files]) -> Iterator[dict[str, Any]]:
-    """What people and their agents did in the last two weeks."""
+    """The records of people and their agents of the last two weeks."""
     agents = itertools.cycle(("claude-code", "codex", "cursor"))
     users = itertools.cycle((NAMES["viewer"], NAMES["author"], NAMES["viewer"], NAMES["reviewer"]))
     digests = {name: digest_of_files(files) for name, files in skills.items()}

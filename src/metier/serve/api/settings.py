@@ -60,7 +60,7 @@ class OidcSettings(_Settings):
 
 
 class ClientLimits(_Settings):
-    """How much one client, and all together, may ask for."""
+    """The most that one client, and all together, may ask for."""
 
     body_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024 * 1024
     json_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
@@ -71,7 +71,7 @@ class ClientLimits(_Settings):
 
 
 class NodeSettings(_Settings):
-    """The upkeep of nodes."""
+    """The state of nodes."""
 
     lease_seconds: Annotated[int, Field(ge=60)] = 24 * 3600
     """How long the state of a node holds without the server; policy may say less."""
@@ -85,7 +85,7 @@ class McpSettings(_Settings):
 
 
 class RegistrySettings(_Settings):
-    """Who reads the registry."""
+    """Access to the registry."""
 
     anonymous: bool | None = None
     """Whether it takes no credential to read it; by default only where no other machine reaches the server."""

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from metier._lazy import asdict, dataclass
 from metier.guard import Actor
 from metier.guard.audit.governance_events import governance_record
+from metier.hints import for_people
 from metier.hub.node_submissions import receive_proposal, receive_request
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import CallerOf, require
@@ -195,7 +196,10 @@ def _node_of(caller: CallerOf) -> NodeCaller:
     node = caller.scope.nodes.get(caller.person.name)
     if node is None:
         raise ProblemError(
-            404, "node-not-found", "The credential is that of no machine.", hint="Enrol it: `metier login URL`."
+            404,
+            "node-not-found",
+            "The credential is that of no machine.",
+            hint=for_people("Enrol it: `metier login URL`."),
         )
     _note_seen(caller.scope, node)
     return NodeCaller(scope=caller.scope, node=node)
