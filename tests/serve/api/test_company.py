@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.serve.machine import Machine, until
+from tests.store.postgres import new_postgres_url
 
 SKILL = """\
 ---
@@ -29,18 +30,17 @@ def write_skill(machine: Machine, version: str, days: int) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    if request.param == "sqlite":
-        return {}
-    return {"METIER_STORE": request.getfixturevalue("postgres_url")}
+def database(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables of a machine whose store is of a kind."""
+    return {} if request.param == "sqlite" else {"METIER_STORE": new_postgres_url()}
 
 
 @pytest.mark.slow
-def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: dict[str, str], tmp_path: Path) -> None:
+def test_a_laptop_is_bound_offline_and_the_server_proves_its_trail(database: dict[str, str], tmp_path: Path) -> None:
     host, admin, laptop = (
-        Machine(tmp_path / name, **(store if name == "host" else {})) for name in ("host", "admin", "laptop")
+        Machine(tmp_path / name, **(database if name == "host" else {})) for name in ("host", "admin", "laptop")
     )
-    if store:
+    if database:
         host.metier("store", "migrate")
     with host.server() as server:
         for machine in (admin, laptop):
