@@ -130,7 +130,7 @@ def test_a_lease_names_the_state_that_it_is_for(api: Api, node: NodeClient) -> N
 def test_records_are_accepted_once_and_in_order(api: Api, node: NodeClient) -> None:
     node.note(5)
     every = node.records()
-    assert node.send(every[:3]).json() == {"chain": "", "seq": 3, "hash": every[2]["hash"]}
+    assert node.send(every[:3]).json() == {"chain": "", "seq": 3, "hash": every[2]["hash"], "is_own": False}
     assert node.send(every[:3]).json()["seq"] == 3
     assert node.send(every[1:]).json()["seq"] == 5
     (at,) = {one["through"] for one in api.scope.audit.search(type="node.checkpoint", limit=1)}
