@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ class NodeServer:
         """A lease of the present state."""
         digest = hashlib.sha256(json.dumps(self.state, sort_keys=True).encode()).hexdigest()
         content = {"format": 1, "server": self.signer.id, "node": NODE, "state": digest, "seconds": self.seconds}
-        return self.sign({**content, "number": self.state["number"], "issued_at": "2026-01-01T00:00:00Z"})
+        return self.sign({**content, "number": self.state["number"], "issued_at": datetime.now(UTC).isoformat()})
 
     def close(self) -> None:
         """Stop, as a server that is gone: connections end."""

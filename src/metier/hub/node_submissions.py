@@ -12,6 +12,7 @@ from metier._lazy import replace
 from metier.errors import FileMissing, InvalidArgument
 from metier.guard import Actor
 from metier.guard.approvals.requests import MAX_REASON, record_fields, requester_name
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import record_event
 from metier.guard.notify import notifying
 from metier.hub.registry.proposals import park_release, proposes
@@ -71,6 +72,8 @@ def receive_proposal(scope: TenantScope, guard: Guard, node: ManagedNode, sent: 
     before = _content(scope, sent.base_digest) if sent.base_digest else {}
     by_agent = sent.author_kind == "agent"
     author = Person(name=sent.author, kind="agent") if by_agent else Person(name=node.person)
+    if not by_agent:  # agents propose for everybody, and decide for nobody
+        require_role(scope.people.get(node.person) or author, "author", "propose a change")
     return park_release(
         scope,
         sent.skill.partition("@")[0],

@@ -139,6 +139,18 @@ def test_the_state_holds_for_the_lease_and_then_nothing_is_allowed(
     assert decide("discover").is_allowed
 
 
+def test_a_lease_is_not_prolonged_by_hand(
+    server: NodeServer, exchange: NodeExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange.renew()
+    server.close()
+    kept = json.loads(file("lease.json").read_bytes())
+    late = time.time() + 4 * 3_600
+    monkeypatch.setattr("time.time", lambda: late)
+    file("lease.json").write_text(json.dumps({**kept, "received": late, "seen": late}))
+    assert decide().code == "node-lease-ended"
+
+
 def test_policy_may_shorten_the_lease(
     server: NodeServer, exchange: NodeExchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:

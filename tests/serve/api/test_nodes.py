@@ -16,7 +16,7 @@ from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.files import Policies
 from metier.guard.policy.reader import parse_policy
 from metier.skill.package import digest_of_files
-from metier.store import Approval, Revision, Store, revision_files
+from metier.store import Approval, Person, Revision, Store, revision_files
 from metier.store.registry import Deployment
 
 SKILL = {"SKILL.md": ("file", b"---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.\n")}
@@ -279,3 +279,14 @@ def test_a_record_of_the_server_itself_does_not_change_the_state(api: Api, node:
     with api.scope.transaction():
         record_event(api.scope, "skill.deployed", Actor(user="ada"), "pdf@x")
     assert node.client.get(f"{NODES}/me/state").json()["payload"] == payload
+
+
+def test_the_nodes_of_a_person_go_with_them(api: Api) -> None:
+    api.scope.people.add(Person(name="leaver", roles=frozenset({"viewer"})))
+    leaver = {"Authorization": f"Bearer {api.scope.people.new_token('leaver')[1]}"}
+    made = api.as_("nobody").post("/api/v1/nodes", json={"name": "laptop"}, headers=leaver).json()
+    own = {"Authorization": f"Bearer {made['token']}"}
+    assert api.as_("nobody").get("/api/v1/nodes/me/state", headers=own).status_code == 200
+    assert api.as_("admin").delete("/api/v1/people/leaver").status_code in (200, 204)
+    assert api.as_("nobody").get("/api/v1/nodes/me/state", headers=own).status_code == 401
+    assert api.as_("admin").get(f"/api/v1/nodes/{made['id']}").json()["status"] == "revoked"

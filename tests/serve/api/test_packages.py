@@ -163,3 +163,10 @@ def test_lists_have_pages(api: Api) -> None:
     assert [one["version"] for one in (*first["items"], *second["items"])] == ["1.0.0", "1.1.0", "1.2.0"]
     assert second["next"] is None
     assert [one["name"] for one in api.as_("viewer").get("/api/v1/namespaces").json()["items"]] == ["default"]
+
+
+def test_no_two_skills_have_archives_of_one_name(api: Api) -> None:
+    admin = api.as_("admin")
+    assert publish(admin, skill_files("lib-1", "2")).status_code == 201
+    refused = publish(admin, skill_files("lib", "1-2"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "skill-exists")

@@ -22,7 +22,8 @@ MAX_NAME = 200
 def enrol_node(scope: TenantScope, by: Person, name: str, platform: str = "") -> tuple[ManagedNode, str]:
     """Make a machine a node; it, and the secret of its token, which cannot be shown again.
 
-    The token belongs to the machine: it counts until the node is revoked, whatever happens to the person's own.
+    The token belongs to the machine: it counts until the node is revoked or the person removed, whatever happens to
+    the person's own tokens.
     """
     if not name.strip() or len(name) > MAX_NAME or len(platform) > MAX_NAME:
         raise InvalidArgument(f"The name of a node has 1 to {MAX_NAME} characters.", hint="Name it by its machine.")
@@ -55,11 +56,22 @@ def revoke_node(scope: TenantScope, by: Person, id: str) -> ManagedNode:  # noqa
                 f"{shown(by.name)!r} may not revoke {shown(node.name)!r}: another person enrolled it.",
                 hint="Ask an admin.",
             )
-        if node.status != "revoked":
-            scope.people.remove(node.id, event_record(scope, "person.removed", actor_of(by, scope)))
-            scope.nodes.set_status(node.id, "revoked", node.fault, node.fault_at)
-            scope.audit.append(_event(scope, by, "node.revoked", node))
+        _revoke(scope, by, node)
     return known_node(scope, id)
+
+
+def revoke_nodes_of(scope: TenantScope, by: Person, person: str) -> None:
+    """Revoke the nodes of a person who is removed, in the transaction that is under way."""
+    for node in scope.nodes.all():
+        if node.person == person:
+            _revoke(scope, by, node)
+
+
+def _revoke(scope: TenantScope, by: Person, node: ManagedNode) -> None:
+    if node.status != "revoked":
+        scope.people.remove(node.id, event_record(scope, "person.removed", actor_of(by, scope)))
+        scope.nodes.set_status(node.id, "revoked", node.fault, node.fault_at)
+        scope.audit.append(_event(scope, by, "node.revoked", node))
 
 
 def reset_node(scope: TenantScope, by: Person, id: str, reason: str) -> ManagedNode:  # noqa: A002

@@ -8,6 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
+from metier.guard.approvals.nodes import revoke_nodes_of
 from metier.guard.approvals.roles import has_role, parse_role, recording_refusals, require_role
 from metier.guard.approvals.status import expiry
 from metier.guard.audit.governance_events import actor_of, event_record
@@ -128,6 +129,7 @@ def remove_person(scope: TenantScope, by: Person, name: str) -> Person:
             )
         _require_another_admin(scope, name)
         scope.people.remove(name, event_record(scope, "person.removed", actor_of(by, scope)))
+        revoke_nodes_of(scope, by, name)
     return person
 
 

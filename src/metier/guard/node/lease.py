@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from metier._json_object import parse_object, value_at
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 LEASE = "lease.json"
 _MAX_BYTES = 64 * 1024
+_SKEW = 2 * 3_600.0
+"""Seconds by which the clocks of a node and its server may differ; beyond them the time of the server counts."""
 CLOCK_SLACK = 60.0
 """Seconds by which a clock is corrected now and then; one that was set back further ends a lease."""
 
@@ -33,6 +36,8 @@ class Lease:
     number: int
     """The number of that state."""
     seconds: int
+    issued: float
+    """The time at the server when it signed it."""
     received: float
     """The time on this machine when it came."""
     seen: float
@@ -42,14 +47,15 @@ class Lease:
     def of(cls, envelope: Envelope, binding: Binding, *, received: float, seen: float = 0) -> Lease:
         """The lease that a server signed for a node; raises `NodeInvalid`."""
         found = envelope.open(binding)
-        state, seconds = found.get("state"), found.get("seconds")
-        if not isinstance(state, str) or type(seconds) is not int:
+        state, seconds, issued = found.get("state"), found.get("seconds"), _moment(found.get("issued_at"))
+        if not isinstance(state, str) or type(seconds) is not int or issued is None:
             raise NodeInvalid("What the server sent is no lease.", hint="Its administrators can see why in its log.")
         return cls(
             envelope=envelope,
             state=state.removeprefix("sha256:"),
             number=found["number"],
             seconds=max(0, seconds),
+            issued=issued,
             received=received,
             seen=max(received, seen),
         )
@@ -57,15 +63,24 @@ class Lease:
     def is_over(self, now: float, *, seen: float = 0, most: int | None = None) -> bool:
         """Whether it is over at a time; it never lasts for more than `most` seconds, where policy says so.
 
-        `seen` is the latest time that the caller saw. A clock that was set back tells nothing any more.
+        `seen` is the latest time that the caller saw. A clock that was set back tells nothing any more, and the time of
+        receipt, which is written here, nothing beyond what the server signed.
         """
         seconds = self.seconds if most is None else min(self.seconds, most)
-        return now < max(self.seen, seen) - CLOCK_SLACK or now > self.received + seconds
+        ends = min(self.received, self.issued + _SKEW) + seconds
+        return now < max(self.seen, seen) - CLOCK_SLACK or now > ends
 
     def write(self, folder: str) -> None:
         """Let it be the lease of this machine."""
         data = {**self.envelope.as_json(), "received": self.received, "seen": self.seen}
         write_file(os.path.join(folder, LEASE), json.dumps(data).encode(), exact_mode=0o600)
+
+
+def _moment(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def read_lease(folder: str, binding: Binding) -> Lease:

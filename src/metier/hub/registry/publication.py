@@ -275,6 +275,20 @@ def _require_free(scope: TenantScope, row: RegistryRelease, *, is_review: bool =
                 f"{row.ref} {shown(row.version)} waits for review.", hint="Wait for it, or choose another version."
             )
     require_new(row, [one.version for one in same if one.status in PUBLIC])
+    _require_own_label(scope, row)
+
+
+def _require_own_label(scope: TenantScope, row: RegistryRelease) -> None:
+    """Raise `SkillExists` where the archive of another skill has the same name: `a-1` 2 and `a` 1-2."""
+    label = f"{row.name}-{row.version}"
+    for place in (place for place, letter in enumerate(label) if letter == "-" and place != len(row.name)):
+        for other in scope.releases.all(name=label[:place]):
+            if other.version == label[place + 1 :] and other.status in PUBLIC:
+                raise SkillExists(
+                    f"The archive of {other.ref} {shown(other.version)} has the name that this one would have.",
+                    hint="Choose another version.",
+                    name=row.name,
+                )
 
 
 def _require_status(scope: TenantScope, release: RegistryRelease, status: ReleaseStatus) -> None:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from metier._version import __version__
 from metier.serve.api import openapi
+from metier.serve.api.checkpoints import CheckpointWorker
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.entrance import Entrance
 from metier.serve.api.idempotency import Idempotency
@@ -54,11 +55,13 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        worker = DeliveryWorker(app.state.context)
-        worker.start()
+        workers = DeliveryWorker(context), CheckpointWorker(context)
+        for worker in workers:
+            worker.start()
         async with mcp.running():
             yield
-        await anyio.to_thread.run_sync(worker.stop)
+        for worker in workers:
+            await anyio.to_thread.run_sync(worker.stop)
         store.close()
 
     app = FastAPI(

@@ -76,7 +76,9 @@ class ProblemError(Exception):
 
     def answer(self) -> JSONResponse:
         """The answer with it."""
-        return problem(self.status, self.code, self.detail, hint=for_person(self.hint), headers=self.headers, more=self.more)
+        return problem(
+            self.status, self.code, self.detail, hint=for_person(self.hint), headers=self.headers, more=self.more
+        )
 
 
 def problem(
