@@ -266,6 +266,8 @@ def test_a_proposal_is_kept_once_with_the_difference_that_the_server_sees(api: A
         "author_kind": "agent",
         "author": "helper",
     }
+    by_viewer = {**sent, "id": "p-22222222", "author_kind": "user"}
+    assert node.client.post(f"{NODES}/me/proposals", json=by_viewer).json()["code"] == "not-permitted"
     assert node.client.post(f"{NODES}/me/proposals", json=sent).status_code == 201
     assert node.client.post(f"{NODES}/me/proposals", json=sent).json() == {"id": "p-12345678", "status": "open"}
     (proposal,) = api.scope.proposals.all()
