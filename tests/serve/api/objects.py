@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.serve.api.conftest import Api
 
-from metier.guard.policy.stored import set_policy
+from metier.guard.approvals.policy_changes import set_policy
 from metier.hub.registry.deployment import deploy_release
 from metier.hub.registry.namespaces import put_namespace
 from metier.hub.registry.proposals import propose_release

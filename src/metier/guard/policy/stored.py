@@ -6,10 +6,6 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from metier.errors import NotPermitted, PolicyInvalid, PolicyStale
-from metier.guard.approvals.decisions import require_intact_audit_log
-from metier.guard.approvals.roles import recording_refusals, require_role
-from metier.guard.audit.governance_events import actor_of, event_record
 from metier.guard.policy.files import VARIABLE, Policies, system_policy
 from metier.guard.policy.reader import parse_policy, unreadable
 from metier.skill import shown
@@ -17,10 +13,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyFile
-    from metier.store import Person, Store, TenantScope
+    from metier.store import Store
     from metier.store.policy_versions import PolicyVersion
-
-_FEW = 20
 
 
 class StoredPolicies(Policies):
@@ -67,42 +61,3 @@ def file_of_version(tenant: str, version: PolicyVersion) -> PolicyFile:
 def parse_shared_policy(text: str, name: str = "<policy>") -> PolicyFile:
     """Parse the policy of a tenant, which counts on its server and on all of its nodes."""
     return parse_policy(text, name, "enterprise", is_shared=True)
-
-
-def set_policy(
-    scope: TenantScope, person: Person, text: str, *, reason: str = "", expected: int | None = None
-) -> PolicyVersion:
-    """Let a text be the policy of a tenant from the next decision on; takes the role admin.
-
-    Raises `PolicyInvalid` for a text with errors, and `PolicyStale` where the version that counts is not the
-    `expected` one, 0 for none: then somebody else changed it meanwhile.
-    """
-    with recording_refusals(scope, person, "policy"):
-        if person.kind == "agent":
-            raise NotPermitted(
-                f"{shown(person.name)!r} is an agent, and only people change the policy.", hint="Ask a person to do it."
-            )
-        require_role(person, "admin", "change the policy")
-        _require_sound(parse_shared_policy(text))
-        require_intact_audit_log(scope, "The policy cannot be changed")
-        last = scope.policy_versions.last()
-        number = last.number if last is not None else 0
-        if expected is not None and expected != number:
-            raise PolicyStale(
-                f"The policy has version {number} by now.",
-                hint="Look at it, and make your change of that.",
-                found=number,
-            )
-        record = event_record(scope, "policy.changed", actor_of(person, scope))
-        return scope.policy_versions.add(text, by=person.name, reason=reason.strip(), record=record)
-
-
-def _require_sound(file: PolicyFile) -> None:
-    errors = [one for one in file.problems if one.severity == "error"]
-    if errors:
-        raise PolicyInvalid(
-            f"The policy has an error in line {errors[0].line}: {errors[0].message}",
-            hint=errors[0].hint,
-            line=errors[0].line,
-            problems=tuple(f"line {one.line}: {one.message} {one.hint}" for one in errors[:_FEW]),
-        )

@@ -8,7 +8,7 @@ import pytest
 from tests.serve.api.conftest import Api
 from tests.serve.api.routes.test_proposals import FILES
 
-from metier.guard.policy.stored import set_policy
+from metier.guard.approvals.policy_changes import set_policy
 from metier.hub.registry.deployment import deploy_release
 from metier.hub.registry.publication import publish_release
 

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from metier.guard.approvals.policy_changes import set_policy
 from metier.guard.approvals.requests import MAX_REASON
 from metier.guard.policy.file import PolicyProblem
 from metier.guard.policy.reader import MAX_BYTES
 from metier.guard.policy.schema import KEYS
-from metier.guard.policy.stored import parse_shared_policy, set_policy
+from metier.guard.policy.stored import parse_shared_policy
 from metier.guard.policy.summary import summarise
 from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
