@@ -39,8 +39,8 @@ _LAST = f"SELECT seq, hash {_CHAIN} ORDER BY seq DESC LIMIT 1"
 _HASHES = f"SELECT seq, hash {_CHAIN} AND seq BETWEEN ? AND ?"
 _ROWS = f"SELECT seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)} {_CHAIN} AND seq > ? ORDER BY seq LIMIT ?"
 _INSERT = (
-    "INSERT INTO node_records (tenant, node, chain, epoch, seq, data_json, prev_hash, hash, received_at, "
-    f"{', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (9 + len(_COLUMNS)))})"
+    "INSERT INTO node_records (tenant, node, chain, epoch, seq, data_json, prev_hash, hash, "
+    f"{', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (8 + len(_COLUMNS)))})"
 )
 _CHAINS = "SELECT DISTINCT node, chain, epoch FROM node_records WHERE tenant = ? ORDER BY node, chain, epoch"
 _BATCH = 500
@@ -230,7 +230,7 @@ def _first_fault(records: Sequence[SentRecord], last: ChainPosition, chain: str)
 def _row(where: NodeChain, one: SentRecord) -> list[Value]:
     columns = columns_of(one.record or {})
     return [
-        *(*_key(where), one.seq, one.text, one.previous, one.hash, now()),
+        *(*_key(where), one.seq, one.text, one.previous, one.hash),
         *(columns[name] for name in _COLUMNS),
     ]
 

@@ -29,8 +29,6 @@ class RegistryNamespace:
     """`user:ada` or `role:reviewer`, as approvers of a policy are called."""
     criteria: tuple[str, ...] = ()
     """The statements that a reviewer of a submission has to answer."""
-    by: str = ""
-    at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +116,6 @@ class Namespaces:
     def put(self, namespace: RegistryNamespace) -> RegistryNamespace:
         """Add a namespace, or change its owners and criteria."""
         require_key("namespace", namespace.name)
-        namespace = namespace if namespace.at else replace(namespace, at=now())
         self._rows.replace(_NAMESPACES, namespace, key=("name",))
         return namespace
 

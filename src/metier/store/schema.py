@@ -117,11 +117,11 @@ TABLES = (
     TableSchema(
         name="installs", columns="tenant:key location skill source layer digest state by at", key=("tenant", "location")
     ),
-    TableSchema(name="namespaces", columns="tenant:key name owners criteria by at", key=("tenant", "name")),
+    TableSchema(name="namespaces", columns="tenant:key name owners criteria", key=("tenant", "name")),
     TableSchema(
         name="node_records",
         columns="tenant:key node chain epoch:number seq:number ts event_type actor_kind actor_id env session trace_id "
-        "skill_ref digest layer point outcome rule_id policy_digest data_json prev_hash hash received_at",
+        "skill_ref digest layer point outcome rule_id policy_digest data_json prev_hash hash",
         key=("tenant", "node", "chain", "epoch", "seq"),
         is_counted=True,
         indexes=(

@@ -50,9 +50,7 @@ def put_namespace(
         if not owner.startswith(_KINDS) or not owner.partition(":")[2]:
             raise InvalidArgument(f"{shown(owner)!r} is no owner.", hint="Write user:ada or role:reviewer.")
     with scope.transaction():
-        put = scope.namespaces.put(
-            RegistryNamespace(name=name, owners=tuple(owners), criteria=tuple(criteria), by=person.name)
-        )
+        put = scope.namespaces.put(RegistryNamespace(name=name, owners=tuple(owners), criteria=tuple(criteria)))
         notes = (f"namespace {name}", *(f"owner {owner}" for owner in put.owners))
         record_event(scope, "namespace.changed", actor_of(person, scope), notes=notes)
     return put
