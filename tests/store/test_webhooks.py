@@ -9,7 +9,7 @@ import pytest
 
 from metier._lazy import replace
 from metier.store import Delivery, Store, TenantScope, Webhook
-from metier.store.webhooks import due_webhooks, tenants_of_webhook, tenants_with_webhooks
+from metier.store.all_tenants import due_webhooks, tenants_of_webhook, tenants_with_webhooks
 
 LATER = "2999-01-01T00:00:00.000+00:00"
 

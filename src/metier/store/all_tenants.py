@@ -1,4 +1,4 @@
-"""Statements over the rows of all tenants, for backups, restores and checks."""
+"""Statements over the rows of all tenants, for backups, restores and checks, and for deliveries to webhooks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from metier.store.connection_pool import ConnectionPool, Value
+
+_DUE = (
+    "SELECT deliveries.tenant, webhook FROM deliveries "
+    "JOIN webhooks ON webhooks.tenant = deliveries.tenant AND webhooks.id = webhook AND webhooks.status = 'active' "
+    "WHERE deliveries.status = 'pending' AND next_at <= ? "
+    "GROUP BY deliveries.tenant, webhook ORDER BY min(next_at) LIMIT ?"
+)
 
 
 def tenants_of(pool: ConnectionPool) -> list[str]:
@@ -93,3 +100,18 @@ def refill(pool: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Valu
             pool.change(BUMP[pool.kind], (tenant, number))
     for statement in PROTECTION[pool.kind]:
         pool.change(statement)
+
+
+def tenants_with_webhooks(pool: ConnectionPool) -> list[str]:
+    """Return the tenants with a webhook that is told of events."""
+    return [tenant for (tenant,) in pool.execute("SELECT DISTINCT tenant FROM webhooks WHERE status = 'active'")]
+
+
+def tenants_of_webhook(pool: ConnectionPool, id: str) -> list[str]:  # noqa: A002
+    """Return the tenants with a webhook of an id: one, unless rows were copied."""
+    return [tenant for (tenant,) in pool.execute("SELECT tenant FROM webhooks WHERE id = ?", (id,))]
+
+
+def due_webhooks(pool: ConnectionPool, at: str, limit: int) -> list[tuple[str, str]]:
+    """Return the tenants and the ids of webhooks with a delivery that is due, those first that wait for longest."""
+    return [(row[0], row[1]) for row in pool.execute(_DUE, (at, limit))]

@@ -125,18 +125,18 @@ class TenantRows:
         """Return the rows of a statement whose first parameter is the tenant, `... WHERE tenant = ? AND ...`."""
         return self.pool.execute(sql, self._with_tenant(sql, parameters))
 
-    def change(self, sql: str, *parameters: Value) -> int:
-        """Return how many rows such a statement changed."""
-        return self.pool.change(sql, self._with_tenant(sql, parameters))
+    def change(self, sql: str, *parameters: Value, before: Sequence[Value] = ()) -> int:
+        """Return how many rows such a statement changed; its values `before` the tenant are those of `SET`."""
+        return self.pool.change(sql, self._with_tenant(sql, parameters, before))
 
     def change_all(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Execute a statement whose first value is the tenant for each of many rows of values."""
         self.pool.change_all(sql, ([self.tenant, *row] for row in rows))
 
-    def _with_tenant(self, sql: str, parameters: Sequence[Value]) -> list[Value]:
-        if "tenant" not in sql.partition("?")[0]:
+    def _with_tenant(self, sql: str, parameters: Sequence[Value], before: Sequence[Value] = ()) -> list[Value]:
+        if "tenant" not in sql.split("?")[len(before)]:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")
-        return [self.tenant, *parameters]
+        return [*before, self.tenant, *parameters]
 
     def select(self, table: Table[Record], **where: Value) -> list[Record]:
         """Return the records with these values."""

@@ -15,26 +15,14 @@ from metier.store.rows import Table, new_id, now, require_key, terms_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.store.connection_pool import ConnectionPool
     from metier.store.rows import TenantRows
     from metier.store.state import RecordedDecisions
 
 WebhookStatus: TypeAlias = Literal["active", "paused", "gone"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
-_DUE = (
-    "SELECT deliveries.tenant, webhook FROM deliveries "
-    "JOIN webhooks ON webhooks.tenant = deliveries.tenant AND webhooks.id = webhook AND webhooks.status = 'active' "
-    "WHERE deliveries.status = 'pending' AND next_at <= ? "
-    "GROUP BY deliveries.tenant, webhook ORDER BY min(next_at) LIMIT ?"
-)
 _NEXT = (
     "SELECT {} FROM deliveries WHERE tenant = ? AND webhook = ? AND status = 'pending' AND next_at <= ? "
     "ORDER BY at, id LIMIT 1"
-)
-_TENANTS = "SELECT DISTINCT tenant FROM webhooks WHERE status = 'active'"
-_CLAIM = (
-    "UPDATE deliveries SET attempts = attempts + 1, next_at = ? "
-    "WHERE tenant = ? AND id = ? AND status = 'pending' AND attempts = ? AND next_at = ?"
 )
 _POSTPONE = (
     "UPDATE deliveries SET next_at = ? "
@@ -189,11 +177,16 @@ class Webhooks:
 
     def claim(self, delivery: Delivery, lost_at: str) -> Delivery | None:
         """Begin an attempt, alone; None where another process did, or it is done. At `lost_at` others may try again."""
-        values = (delivery.id, delivery.attempts, delivery.next_at)
-        with self._rows.transaction():
-            if not self._rows.pool.change(_CLAIM, (lost_at, self._rows.tenant, *values)):
-                return None
-        return replace(delivery, attempts=delivery.attempts + 1, next_at=lost_at)
+        claimed = replace(delivery, attempts=delivery.attempts + 1, next_at=lost_at)
+        is_free = self._rows.update(
+            _DELIVERIES,
+            {"attempts": claimed.attempts, "next_at": lost_at},
+            id=delivery.id,
+            status="pending",
+            attempts=delivery.attempts,
+            next_at=delivery.next_at,
+        )
+        return claimed if is_free else None
 
     def finish(self, claimed: Delivery, *, status: DeliveryStatus, response: str, next_at: str = "") -> bool:
         """End an attempt; False where it counts as lost, and another one has begun."""
@@ -203,7 +196,7 @@ class Webhooks:
     def postpone(self, delivery: Delivery, until: str) -> None:
         """Let all other deliveries to the same webhook wait, too: its receiver fails."""
         with self._rows.transaction():
-            self._rows.pool.change(_POSTPONE, (until, self._rows.tenant, delivery.webhook, delivery.id, until))
+            self._rows.change(_POSTPONE, delivery.webhook, delivery.id, until, before=(until,))
 
     def replay(self, delivery: Delivery, gives_up_at: str) -> Delivery:
         """Begin with a delivery anew, now, whatever became of it; inside of a transaction."""
@@ -216,18 +209,3 @@ class Webhooks:
         """Forget deliveries that ended, and are older than a time."""
         with self._rows.transaction():
             self._rows.change(_PRUNE, before)
-
-
-def tenants_with_webhooks(pool: ConnectionPool) -> list[str]:
-    """Return the tenants with a webhook that is told of events."""
-    return [tenant for (tenant,) in pool.execute(_TENANTS)]
-
-
-def tenants_of_webhook(pool: ConnectionPool, id: str) -> list[str]:  # noqa: A002
-    """Return the tenants with a webhook of an id: one, unless rows were copied."""
-    return [tenant for (tenant,) in pool.execute("SELECT tenant FROM webhooks WHERE id = ?", (id,))]
-
-
-def due_webhooks(pool: ConnectionPool, at: str, limit: int) -> list[tuple[str, str]]:
-    """Return the tenants and the ids of webhooks with a delivery that is due, those first that wait for longest."""
-    return [(row[0], row[1]) for row in pool.execute(_DUE, (at, limit))]

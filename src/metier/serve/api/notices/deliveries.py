@@ -24,9 +24,9 @@ from metier.serve.api.notices.forms import AUDIT, message_of
 from metier.serve.api.notices.transport import SECONDS, DeliveryFailed, post
 from metier.serve.api.notices.webhooks import mark_gone, new_delivery
 from metier.store import Delivery, TenantScope, Webhook
+from metier.store.all_tenants import due_webhooks, tenants_with_webhooks
 from metier.store.audit_log import ChainedRecord
 from metier.store.rows import to_json
-from metier.store.webhooks import due_webhooks, tenants_with_webhooks
 
 log = logger("metier.serve")
 

@@ -26,7 +26,7 @@ from metier.serve.api.notices.forms import DENY, GRANT
 from metier.serve.api.problems import ProblemError
 from metier.skill import shown
 from metier.store import Approval, Person, Store, TenantScope, Webhook
-from metier.store.webhooks import tenants_of_webhook
+from metier.store.all_tenants import tenants_of_webhook
 
 MAX_BYTES = 64 * 1024
 _MAX_AGE_SECONDS = 300
