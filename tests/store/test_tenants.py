@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metier.store
+from metier._lazy import replace
 from metier.errors import FileMissing, InvalidArgument, PersonNotFound
 from metier.skill.package import MemoryPackage
 from metier.store import (
     Approval,
     ApprovalRequest,
+    Delivery,
     Deployment,
     Feedback,
     Install,
@@ -30,12 +32,24 @@ from metier.store import (
     Store,
     TenantScope,
     TierRun,
+    Webhook,
     revision_files,
 )
+from metier.store.audit_filters import AuditFilters
+from metier.store.audit_log import FIRST, canonical, chain_hash
+from metier.store.node_records import NodeChain, SentRecord
+from metier.store.nodes import ManagedNode
+from metier.store.people import secret_hash
 from metier.store.usage import COUNTERS, UsageCounts
 
 FILES: dict[str, tuple[Any, bytes]] = {"SKILL.md": ("file", b"---\nname: x\n---\n")}
 DIGEST = MemoryPackage({"SKILL.md": FILES["SKILL.md"][1]}).digest()
+LATER = "2999-01-01T00:00:00.000+00:00"
+NODE = ManagedNode(id="n-1", name="laptop", person="ada")
+CHAIN = NodeChain(node=NODE.id, chain="", epoch=1)
+TEXT = canonical({"type": "skill.activated", "session": "n", "seq": 1, "tenant": ""})
+SENT = SentRecord(seq=1, text=TEXT, previous=FIRST, hash=chain_hash(FIRST, TEXT))
+CHECKPOINT = {"node": CHAIN.node, "chain": CHAIN.chain, "epoch": CHAIN.epoch, "after": 0, "through": 1}
 
 
 class Played:
@@ -72,18 +86,45 @@ class Played:
             searches={("2026-01-01", "q"): [1]},
         )
         scope.usage.add(counts, after=0, until=2)
+        scope.used_once.take("x", expires_at=LATER)
+        self.play_node()
+        self.play_webhook()
+
+    def play_node(self) -> None:
+        nodes = self.scope.nodes
+        nodes.add(NODE)
+        nodes.begin_anew(NODE)
+        self.scope.node_records.accept(replace(NODE, epoch=1), "", [SENT], {"by": "host"})
+        nodes.note_seen(NODE.id)
+        nodes.put_inventory(NODE.id, self.scope.tenant)
+        nodes.set_status(NODE.id, "tampered", self.scope.tenant, at=2)
+
+    def play_webhook(self) -> None:
+        # Ids are the same in all tenants, and times and addresses differ.
+        webhooks, tenant = self.scope.webhooks, self.scope.tenant
+        wanted = Webhook(id="w-1", url=f"https://{tenant}.example/", form="json", events=("quarantine",), secret="s")
+        self.webhook = webhooks.add(wanted, {"type": "webhook.added"})
+        webhooks.prune(LATER)
+        one = Delivery(webhook="w-1", event="quarantine", payload="{}")
+        first, _, ended = (webhooks.add_delivery(replace(one, id=f"d-{number}")) for number in "123")
+        webhooks.claim(ended, LATER)
+        webhooks.finish(replace(ended, attempts=1), status="delivered", response=tenant)
+        self.delivery = webhooks.replay(first, tenant)
+        webhooks.postpone(self.delivery, f"2999 {tenant}")
 
     def seen_by(self, scope: TenantScope) -> dict[str, Any]:
         """What a tenant finds, with every method that reads something, by what the first one has."""
         return {
             "approvals.get_request": scope.approvals.get_request(self.request.id),
             "approvals.requests": scope.approvals.requests(),
+            "approvals.request_statuses": scope.approvals.request_statuses(""),
             "approvals.get": scope.approvals.get(self.approval.id),
             "approvals.of": scope.approvals.of("d"),
             "approvals.of_skill": scope.approvals.of_skill("x@y", ""),
             "approvals.all": scope.approvals.all(),
             "proposals.get": scope.proposals.get(self.proposal.id),
             "proposals.all": scope.proposals.all(),
+            "proposals.statuses": scope.proposals.statuses(""),
             "blocks.all": scope.blocks.all(),
             "installs.get": scope.installs.get("/x"),
             "installs.all": scope.installs.all(),
@@ -92,10 +133,12 @@ class Played:
             "people.all": scope.people.all(),
             "people.by_token": scope.people.by_token(self.secret),
             "people.tokens": scope.people.tokens(),
+            "people.token_of": scope.people.token_of(Person(name="ada", token=secret_hash(self.secret))),
             "people.is_empty": not scope.people.is_empty,
             "revisions.get": scope.revisions.get(DIGEST),
             "revisions.has": scope.revisions.has(DIGEST),
             "revisions.files": files_of(scope),
+            "revisions.file": scope.revisions.file(DIGEST, "SKILL.md"),
             "scans.latest": scope.scans.latest("d"),
             "scans.severities": scope.scans.severities("d"),
             "policies.texts": scope.policies.texts("d"),
@@ -104,10 +147,15 @@ class Played:
             "policy_versions.all": scope.policy_versions.all(),
             "audit.last": scope.audit.last(),
             "audit.walk": list(scope.audit.walk()),
+            "audit.links": list(scope.audit.links()),
+            "audit.family": list(scope.audit.family("node")),
+            "audit.matching": list(scope.audit.matching(AuditFilters(session="s"))),
             "audit.tail": scope.audit.tail(9),
             "audit.search": scope.audit.search(session="s"),
             "audit.checkpoints": scope.audit.checkpoints(),
             "audit.has_checkpoint": scope.audit.has_checkpoint(1, "k"),
+            "audit_search.newest": list(scope.audit_search.newest(AuditFilters(session="n"))),
+            "audit_search.shipped_with": list(scope.audit_search.shipped_with(CHECKPOINT)),
             "feedback.of": scope.feedback.of("x@y"),
             "feedback.totals": scope.feedback.totals("x@y"),
             "test_results.all": scope.test_results.all("d"),
@@ -120,6 +168,18 @@ class Played:
             "releases.last_change": scope.releases.last_change(),
             "deployments.get": scope.deployments.get("x"),
             "deployments.all": scope.deployments.all(),
+            "nodes.get": scope.nodes.get(NODE.id),
+            "nodes.all": scope.nodes.all(),
+            "node_records.last": scope.node_records.last(CHAIN).seq,
+            "node_records.chains": scope.node_records.chains(),
+            "node_records.walk": list(scope.node_records.walk(CHAIN)),
+            "webhooks.get": scope.webhooks.get("w-1"),
+            "webhooks.all": scope.webhooks.all(),
+            "webhooks.delivery": scope.webhooks.delivery("d-1"),
+            "webhooks.deliveries": scope.webhooks.deliveries("w-1", limit=9),
+            "webhooks.has_pending": scope.webhooks.has_pending("w-1"),
+            "webhooks.next_due": scope.webhooks.next_due("w-1", LATER),
+            "used_once.take": not scope.used_once.take("x", expires_at=LATER),
             "usage.cursor": scope.usage.cursor(),
             "usage.records": scope.usage.records(0, 9),
             "usage.totals": list(scope.usage.totals(("skill",), "2026-01-01", "2026-12-31")),
@@ -142,6 +202,12 @@ class Played:
             "deployments.remove": scope.deployments.remove("x"),
             "idempotency.finish": scope.idempotency.finish("ada", "answered", request="r", status=201, answer=""),
             "idempotency.release": scope.idempotency.release("ada", "refused"),
+            "node_records.compare": bool(scope.node_records.compare(replace(NODE, epoch=1), "", [(1, "h")], {})),
+            "webhooks.claim": scope.webhooks.claim(self.delivery, LATER) is not None,
+            "webhooks.finish": scope.webhooks.finish(replace(self.delivery, attempts=1), status="failed", response=""),
+            "webhooks.advance": scope.webhooks.advance(self.webhook, 7),
+            "webhooks.change": scope.webhooks.change(self.webhook, {"type": "webhook.changed"}),
+            "webhooks.remove": scope.webhooks.remove(self.webhook, {"type": "webhook.removed"}),
             "people.revoke_token": bool(scope.people.revoke_token(self.token.id)),
             "people.remove": scope.people.remove("ada"),
             "usage.fold": scope.usage.fold("2026-06-01"),
@@ -156,6 +222,9 @@ ADDING = {
     *("feedback.add", "test_results.add", "usage.add"),
     *("namespaces.put", "releases.put", "deployments.put"),
     "idempotency.claim",
+    *("nodes.add", "nodes.begin_anew", "nodes.note_seen", "nodes.put_inventory", "nodes.set_status"),
+    "node_records.accept",
+    *("webhooks.add", "webhooks.add_delivery", "webhooks.replay", "webhooks.postpone", "webhooks.prune"),
 }
 """What `Played` does."""
 
@@ -239,6 +308,7 @@ def test_a_statement_that_forgets_the_tenant_is_refused(store: Store) -> None:
         lambda: rows.statement("SELECT * FROM blocks WHERE kind = ?", "name"),
         lambda: rows.statement("SELECT * FROM blocks"),
         lambda: rows.change("DELETE FROM blocks WHERE kind = ? AND tenant = ?", "name"),
+        lambda: rows.change("UPDATE blocks SET reason = ? WHERE kind = ? AND tenant = ?", "name", before=("r",)),
     ]
     for statement in forgetful:
         with pytest.raises(InvalidArgument):
