@@ -19,7 +19,11 @@ from metier.store.migrations import STEPS, Run, Step
 
 NOW = Backend.newest
 FIRST = Path(__file__).with_name("version-1.sql")
-SECOND = {kind: Path(__file__).with_name(f"version-2-{kind}.sql") for kind in ("sqlite", "postgresql")}
+
+
+def tables_of(version: int, kind: Kind) -> str:
+    """The statements that made the tables of a released version."""
+    return Path(__file__).with_name(f"version-{version}-{kind}.sql").read_text(encoding="utf-8")
 
 
 def add_steps(patch: pytest.MonkeyPatch, *steps: Step) -> None:
@@ -200,31 +204,36 @@ def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
         assert record["type"] == "skill.activated"
 
 
-def test_a_file_of_the_second_version_gets_the_tables_of_usage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_file_of_the_second_or_third_version_gets_the_tables_since(tmp_path: Path, version: int) -> None:
     path = tmp_path / "metier.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(SECOND["sqlite"].read_text(encoding="utf-8"))
+        connection.executescript(tables_of(version, "sqlite"))
         connection.execute("INSERT INTO blocks (tenant, kind, value) VALUES ('acme', 'name', 'miner')")
         connection.execute("PRAGMA application_id = 0x4D657472")
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.commit()
     url = f"sqlite:///{path}"
-    assert Store.migrate(url) == (2, NOW)
+    assert Store.migrate(url) == (version, NOW)
     with Store.open(url) as store:
         assert [problem for problem in check_store(store) if problem.severity == "error"] == []
         assert store.of("acme").state().blocked == {("name", "miner")}
+        assert store.of("acme").usage.cursor() == len(store.of("acme").nodes.all()) == 0
 
 
-def test_a_server_of_the_second_version_gets_the_tables_of_usage(postgres_url: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_server_of_the_second_or_third_version_gets_the_tables_since(postgres_url: str, version: int) -> None:
     import psycopg
 
     with psycopg.connect(postgres_url) as connection:
-        connection.execute(SECOND["postgresql"].read_text(encoding="utf-8"))
-        connection.execute("INSERT INTO store_version VALUES (2)")
-    assert Store.migrate(postgres_url) == (2, NOW)
+        connection.execute(tables_of(version, "postgresql"))
+        connection.execute("INSERT INTO blocks (tenant, kind, value) VALUES ('acme', 'name', 'miner')")
+        connection.execute("INSERT INTO store_version VALUES (%s)", (version,))
+    assert Store.migrate(postgres_url) == (version, NOW)
     with Store.open(postgres_url) as store:
         assert check_store(store) == []
-        assert store.of().usage.cursor() == 0
+        assert store.of("acme").state().blocked == {("name", "miner")}
+        assert store.of("acme").usage.cursor() == len(store.of("acme").nodes.all()) == 0
 
 
 def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) -> None:
