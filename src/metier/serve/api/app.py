@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio.to_thread
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
-from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from metier._version import __version__
@@ -26,10 +25,11 @@ from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import answer_problems
 from metier.serve.api.routes import ROUTERS
+from metier.serve.api.routing import add_routes, new_router
 from metier.serve.api.settings import ServerSettings
 from metier.store import Store
 
-_health = APIRouter(tags=["health"])
+_health = new_router(tag="health")
 
 
 @_health.get("/healthz", response_class=PlainTextResponse, summary="Whether the process answers")
@@ -43,10 +43,6 @@ def healthz() -> str:
 def readyz(context: Context) -> str:
     context.store.pool.execute("SELECT 1")
     return "ok\n"
-
-
-def _operation_id(route: APIRoute) -> str:
-    return "_".join((*(str(tag).replace("-", "_") for tag in route.tags[:1]), route.name))
 
 
 def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
@@ -74,8 +70,6 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
         separate_input_output_schemas=False,
-        # Clients that are generated call their functions by these.
-        generate_unique_id_function=_operation_id,
     )
     app.state.context = context = ServerContext(store, settings)
     mcp = McpMount(context)
@@ -86,9 +80,7 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     app.add_middleware(RequestLimits, limits=settings.limits, by_token=store.by_token)
     app.add_middleware(MeasuredRequests, metrics=context.metrics)
     app.add_middleware(Entrance, has_tls=settings.is_secure)
-    app.include_router(_health)
-    for router in ROUTERS:
-        app.include_router(router)
+    add_routes(app, (_health, *ROUTERS))
 
     @app.get(openapi.PATH, include_in_schema=False)
     def document(request: Request) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mimetypes
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel
 
 from metier.errors import FileMissing, SkillNotFound
@@ -21,12 +21,13 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, ReaderOf, require
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import documented
+from metier.serve.api.routing import new_router
 from metier.serve.api.uploads import UploadOf
 from metier.skill import shown
 from metier.store import RegistryRelease, TenantScope
 from metier.store.registry import PUBLIC
 
-router = APIRouter(tags=["registry"])
+router = new_router(tag="registry")
 SkillName = Annotated[str, Path(max_length=64, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 VersionName = Annotated[str, Path(max_length=64, pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]*$")]
 ArchiveName = Annotated[str, Path(max_length=140, pattern=r"^[a-z0-9-]+-[0-9A-Za-z.+-]+\.zip$")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from metier.errors import RequestNotFound
@@ -21,11 +21,12 @@ from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import ApiCaller, CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
+from metier.serve.api.routing import new_router
 from metier.skill import shown
 from metier.store import Approval
 from metier.store.approvals import RequestStatus
 
-router = APIRouter(prefix="/api/v1", tags=["approvals"])
+router = new_router(prefix="/api/v1", tag="approvals")
 _DIGEST = "sha256:[0-9a-f]{64}"
 RequestId = Annotated[str, Path(max_length=64, pattern="^r-[0-9a-z]+$")]
 Wanted = Annotated[

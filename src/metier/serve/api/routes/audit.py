@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +21,7 @@ from metier.guard.policy.durations import moment_of
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import ApiCaller, CallerOf, require
 from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, cursor_of
+from metier.serve.api.routing import new_router
 from metier.serve.api.streams import BEAT, SSE, event, watch
 from metier.store import TenantScope
 from metier.store.audit_filters import AuditFilters
@@ -28,7 +29,7 @@ from metier.store.audit_log import ChainedRecord
 from metier.store.audit_search import AuditPlace, FoundRecord
 from metier.store.node_records import CHECKPOINT
 
-router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+router = new_router(prefix="/api/v1/audit", tag="audit")
 
 _CHUNK = 200
 _MOST_AT_ONCE = 500

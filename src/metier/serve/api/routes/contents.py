@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from pydantic import BaseModel
 
 from metier._cache import BoundedCache
@@ -15,10 +15,11 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.serve.api.uploads import UploadOf
 from metier.store import TenantScope
 
-router = APIRouter(prefix="/api/v1/contents", tags=["contents"])
+router = new_router(prefix="/api/v1/contents", tag="contents")
 ContentDigest = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
 MEDIA_TYPE = "application/gzip"
 _MAX_CACHED, _MAX_CACHED_BYTES = 32, 2 * 1024 * 1024

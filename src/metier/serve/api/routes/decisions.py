@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from metier._lazy import replace
@@ -17,9 +16,10 @@ from metier.serve.api.answers import ApiAnswer, ApiBody
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.problems import documented
+from metier.serve.api.routing import new_router
 from metier.store import TenantScope
 
-router = APIRouter(prefix="/api/v1/decisions", tags=["policy"])
+router = new_router(prefix="/api/v1/decisions", tag="policy")
 _WORKSPACE = "/workspace"
 """The folder that relative paths start from: no folder of the server."""
 Short = Annotated[str, Field(max_length=300)]

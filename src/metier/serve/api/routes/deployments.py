@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.hub.registry.deployment import deploy_release, find_deployment, undeploy
@@ -13,9 +12,10 @@ from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName
+from metier.serve.api.routing import new_router
 from metier.store import Deployment
 
-router = APIRouter(prefix="/api/v1/deployments", tags=["deployments"])
+router = new_router(prefix="/api/v1/deployments", tag="deployments")
 
 
 class DeploymentAnswer(BaseModel):

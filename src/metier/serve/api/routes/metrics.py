@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import ObserverOf
 from metier.serve.api.metrics import MEDIA_TYPE, metrics_lines
+from metier.serve.api.routing import new_router
 
-router = APIRouter(tags=["health"])
+router = new_router(tag="health")
 
 
 @router.get(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -22,11 +22,12 @@ from metier.serve.api.node_state import SignedPayload
 from metier.serve.api.node_watch import NodeWatch
 from metier.serve.api.pages import conditional, etag_of
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.store import ApprovalRequest, Proposal, TenantScope
 from metier.store.node_records import NodeChain, SentRecord
 from metier.store.nodes import ManagedNode
 
-router = APIRouter(prefix="/api/v1/nodes/me", tags=["nodes"])
+router = new_router(prefix="/api/v1/nodes/me", tag="nodes")
 
 _LEASE_EVERY = 15.0
 _SEEN_EVERY = timedelta(seconds=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.guard.approvals.nodes import MAX_NAME, enrol_node, reset_node, revoke_node
@@ -13,9 +13,10 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.store.nodes import ManagedNode, NodeStatus
 
-router = APIRouter(prefix="/api/v1", tags=["nodes"])
+router = new_router(prefix="/api/v1", tag="nodes")
 NodeId = Annotated[str, Path(max_length=64, pattern=r"^[\w.@+-]+$")]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.hub.registry.namespaces import find_namespace, list_namespaces, put_namespace
@@ -23,10 +23,11 @@ from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage, page_of
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName, VersionName
+from metier.serve.api.routing import new_router
 from metier.store import RegistryNamespace, RegistryRelease
 from metier.store.registry import PUBLIC, ReleaseStatus
 
-router = APIRouter(prefix="/api/v1", tags=["registry"])
+router = new_router(prefix="/api/v1", tag="registry")
 Text = Annotated[str, Field(max_length=MAX_FEEDBACK)]
 Line = Annotated[str, Field(min_length=1, max_length=500)]
 ContentOf = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", description="A content that was sent before.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import Field
 
 from metier.errors import PersonNotFound
@@ -24,11 +24,12 @@ from metier.serve.api.answers import ApiAnswer, ApiBody, Duration, sorted_page
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.serve.api.settings import Role
 from metier.skill import shown
 from metier.store import AccessToken, Person, TenantScope
 
-router = APIRouter(prefix="/api/v1", tags=["people"])
+router = new_router(prefix="/api/v1", tag="people")
 _MAX_NAME = 64
 PersonName = Annotated[str, Path(min_length=1, max_length=_MAX_NAME)]
 TokenId = Annotated[str, Path(max_length=64, pattern="^t-[0-9a-z]+$")]

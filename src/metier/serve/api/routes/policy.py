@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -20,9 +20,10 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage, conditional
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.store.policy_versions import PolicyVersion
 
-router = APIRouter(prefix="/api/v1/policy", tags=["policy"])
+router = new_router(prefix="/api/v1/policy", tag="policy")
 _SHOWN = tuple(name for name, key in KEYS.items() if not key.is_of_machine)
 """The keys that callers see: those of the machine name its files, programs and databases."""
 _TAG = {"ETag": {"description": "The version, for `If-Match`.", "schema": {"type": "string"}}}

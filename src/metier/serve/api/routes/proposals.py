@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field, model_validator
 
 from metier.errors import InvalidArgument
@@ -19,11 +19,12 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
+from metier.serve.api.routing import new_router
 from metier.skill import shown
 from metier.skill.package import MAX_FILES, Files
 from metier.store.proposals import ProposalStatus
 
-router = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
+router = new_router(prefix="/api/v1/proposals", tag="proposals")
 _MAX_PATH = 500
 ProposalId = Annotated[str, Path(max_length=64, pattern="^p-[0-9a-z]+$")]
 Comment = Annotated[str, Field(max_length=MAX_COMMENT)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from metier.errors import InvalidArgument
@@ -25,9 +25,10 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.store.blocks import BlockKind
 
-router = APIRouter(prefix="/api/v1/quarantine", tags=["quarantine"])
+router = new_router(prefix="/api/v1/quarantine", tag="quarantine")
 _MAX_VALUE = 1_000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict
 
 from metier.guard.policy.durations import moment_of
@@ -13,10 +13,11 @@ from metier.proof.recorded_runs import RunKind, RunOutcome, recorded_runs
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.routes.audit import Moment, Name, cursor_at, place_of
+from metier.serve.api.routing import new_router
 from metier.store.audit_filters import AuditFilters
 from metier.store.audit_search import AuditPlace
 
-router = APIRouter(prefix="/api/v1", tags=["runs"])
+router = new_router(prefix="/api/v1", tag="runs")
 
 _MOST_RECORDS = 5_000
 """The records that one request looks at; a page may be short because of it, and still have a next one."""

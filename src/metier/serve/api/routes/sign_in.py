@@ -6,7 +6,7 @@ import hmac
 import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,10 +27,11 @@ from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.oidc import OidcProvider, refused
 from metier.serve.api.problems import ProblemError, documented
 from metier.serve.api.routes.people import Me, PersonAnswer
+from metier.serve.api.routing import new_router
 from metier.serve.api.sign_in import ATTEMPT_SECONDS, Attempt, admit, end_session, spend
 from metier.skill import shown
 
-router = APIRouter(prefix="/api/v1", tags=["sign-in"])
+router = new_router(prefix="/api/v1", tag="sign-in")
 
 _CALLBACK = "/api/v1/sign-in/callback"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from metier.errors import FileMissing, SkillNotFound
@@ -15,12 +15,13 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, conditional, cursor_of, page_of
 from metier.serve.api.problems import documented
+from metier.serve.api.routing import new_router
 from metier.skill import shown
 from metier.skill.package import Files
 from metier.store import Deployment, RegistryRelease, TenantScope
 from metier.store.registry import PUBLIC
 
-router = APIRouter(prefix="/api/v1/skills", tags=["skills"])
+router = new_router(prefix="/api/v1/skills", tag="skills")
 
 _MOST_FOUND = 1_000
 _PLAIN = "text/plain; charset=utf-8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel
 
 from metier.guard.policy.durations import moment_of
@@ -13,8 +13,9 @@ from metier.proof.usage import catch_up
 from metier.proof.usage_report import UsageGroup, UsageReport, UsageRow, usage_report
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
+from metier.serve.api.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["usage"])
+router = new_router(prefix="/api/v1", tag="usage")
 
 _DAYS = 30
 Day = Annotated[str | None, Query(max_length=40, description="2026-01-31, or how long ago: 7d.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from metier.guard.approvals.pending import items_for
@@ -13,8 +13,9 @@ from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.routes.approvals import policy_for
+from metier.serve.api.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["approvals"])
+router = new_router(prefix="/api/v1", tag="approvals")
 ItemKind = Literal["request", "proposal", "quarantine"]
 
 

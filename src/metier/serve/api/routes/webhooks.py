@@ -6,7 +6,7 @@ import json
 import time
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier._lazy import replace
@@ -17,9 +17,10 @@ from metier.serve.api.notices.events import Event
 from metier.serve.api.notices.forms import Form
 from metier.serve.api.pages import PagingOf, ResultPage, cursor_of, page_of
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.routing import new_router
 from metier.store import Delivery, TenantScope, Webhook
 
-router = APIRouter(prefix="/api/v1", tags=["webhooks"])
+router = new_router(prefix="/api/v1", tag="webhooks")
 
 _Id = Annotated[str, Path(max_length=40, pattern=r"^w-[0-9a-z]+$", description="The id of a webhook.")]
 _DeliveryId = Annotated[str, Path(max_length=40, pattern=r"^d-[0-9a-z]+$", description="The id of a delivery.")]
