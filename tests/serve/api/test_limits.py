@@ -61,17 +61,14 @@ class TestBodies:
 
 
 class TestRates:
-    def test_too_many_requests_of_a_credential_are_told_when_to_come_again(self, api: Api) -> None:
-        # The first shows that the credential is valid, and counts for the address.
-        statuses = [api.as_("viewer").get("/api/v1/me").status_code for _ in range(7)]
-        assert statuses == [200] * 7
+    def test_too_many_requests_of_a_person_are_told_when_to_come_again(self, api: Api) -> None:
+        statuses = [api.as_("viewer").get("/api/v1/me").status_code for _ in range(6)]
+        assert statuses == [200] * 6
         answer = api.as_("viewer").get("/api/v1/me")
         assert (answer.status_code, answer.json()["code"]) == (429, "too-many-requests")
         assert 1 <= int(answer.headers["Retry-After"]) <= 10
 
-    def test_one_credential_takes_nothing_from_another(self, api: Api) -> None:
-        for name in ("viewer", "author"):
-            assert api.as_(name).get("/api/v1/me").status_code == 200
+    def test_one_person_takes_nothing_from_another(self, api: Api) -> None:
         while api.as_("viewer").get("/api/v1/me").status_code == 200:
             pass
         assert api.as_("author").get("/api/v1/me").status_code == 200
@@ -81,6 +78,25 @@ class TestRates:
             api.as_("nobody").get("/api/v1/me", headers={"Authorization": f"Bearer mtr_{one}"}) for one in range(7)
         ]
         assert [one.status_code for one in tries] == [401] * 6 + [429]
+        assert api.as_("viewer").get("/api/v1/me").status_code == 200, "a person who shares the address is let in"
+
+    def test_all_credentials_of_a_person_count_together(self, api: Api) -> None:
+        tokens = [api.scope.people.new_token("viewer")[1] for _ in range(4)]
+        answers = [
+            api.as_("nobody").get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})
+            for token in tokens
+            for _ in range(2)
+        ]
+        assert [one.status_code for one in answers] == [200] * 6 + [429] * 2
+
+    def test_a_credential_that_was_revoked_takes_nothing_from_its_person(self, api: Api) -> None:
+        token, secret = api.scope.people.new_token("viewer")
+        header = {"Authorization": f"Bearer {secret}"}
+        assert api.as_("nobody").get("/api/v1/me", headers=header).status_code == 200
+        api.scope.people.revoke_token(token.id)
+        tries = [api.as_("nobody").get("/api/v1/me", headers=header).status_code for _ in range(8)]
+        assert tries == [401] * 7 + [429]
+        assert api.as_("viewer").get("/api/v1/me").status_code == 200
 
     def test_the_health_of_a_busy_server_can_still_be_asked(self, api: Api) -> None:
         assert {api.as_("nobody").get("/healthz").status_code for _ in range(20)} == {200}

@@ -6,6 +6,7 @@ Rates and places are those of this process: they protect it, and decide about no
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import ipaddress
 import math
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from metier._cache import BoundedCache
+from metier.errors import MetierError
 from metier.serve.api.credentials import no_credential, secret_of
 from metier.serve.api.problems import problem
 from metier.serve.http_server import Answered
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
 
     from metier.serve.api.settings import ClientLimits
 
+    from metier.store import Person, TenantScope
+
     Clock = Callable[[], float]
+    _PersonKey = tuple[str, str]
+    """A tenant, and the name of a person in it."""
+    _FindOwner = Callable[[str], tuple[TenantScope, Person] | None]
 
 _FREE = frozenset({"/healthz"})
 """Asked by whatever restarts a server that does not answer: a busy one must not look dead."""
@@ -63,35 +70,20 @@ class _Bucket:
 
 
 class RateLimiter:
-    """The requests per minute of each credential that was valid, and of each address for all others."""
+    """The requests per minute of each person, and of each address for those who are not known."""
 
     def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
         self._per_minute = per_minute
         self._clock = clock
-        self._buckets: BoundedCache[str, _Bucket] = BoundedCache(_MAX_BUCKETS)
+        self._buckets: BoundedCache[str | _PersonKey, _Bucket] = BoundedCache(_MAX_BUCKETS)
 
-    def take(self, scope: Scope) -> float:
+    def take(self, scope: Scope, person: _PersonKey | None = None) -> float:
         """Count a request; returns the seconds to wait where there were too many, else 0."""
-        credential, now = _credential(scope), self._clock()
-        known = self._buckets.get(credential) if credential else None
-        return (known or self._bucket(_address(scope), now)).take(now)
-
-    def accept(self, scope: Scope) -> None:
-        """Count a credential for itself from now on, as it was valid; others would be as many as somebody makes up."""
-        credential = _credential(scope)
-        if credential:
-            self._bucket(credential, self._clock())
-
-    def _bucket(self, key: str, now: float) -> _Bucket:
+        key, now = person or _address(scope), self._clock()
         found = self._buckets.get(key)
         if found is None:
             found = self._buckets[key] = _Bucket(self._per_minute, now)
-        return found
-
-
-def _credential(scope: Scope) -> str:
-    secret = secret_of(Request(scope))
-    return hashlib.sha256(secret.encode()).hexdigest() if secret else ""
+        return found.take(now)
 
 
 def _address(scope: Scope) -> str:
@@ -108,13 +100,14 @@ class RequestLimits:
     """Answers requests that are too many, too large or too slow with a problem."""
 
     def __init__(
-        self, app: ASGIApp, *, limits: ClientLimits, by_token: Callable[[str], object], clock: Clock = time.monotonic
+        self, app: ASGIApp, *, limits: ClientLimits, by_token: _FindOwner, clock: Clock = time.monotonic
     ) -> None:
         """`by_token` finds the owner of a token, or None."""
         self._app = app
         self._limits = limits
         self._by_token = by_token
         self._rate = RateLimiter(limits.requests_per_minute, clock)
+        self._persons: BoundedCache[str, _PersonKey] = BoundedCache(_MAX_BUCKETS)
         self._places = asyncio.Semaphore(limits.concurrent)
         self._uploads = asyncio.Semaphore(min(_UPLOADS, limits.concurrent))
 
@@ -123,7 +116,14 @@ class RequestLimits:
         if scope["type"] != "http" or scope["path"] in _FREE:
             await self._app(scope, receive, send)
             return
-        wait = self._rate.take(scope)
+        secret = secret_of(Request(scope))
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        # The flood of a stranger is not to hold up a person who shares their address, not even in their first request.
+        person = self._persons.get(digest)
+        if person is None:
+            with contextlib.suppress(MetierError):  # the route tells what the store lacks
+                person = await self._find(secret)
+        wait = self._rate.take(scope, person)
         if wait:
             text = f"There were more than {self._limits.requests_per_minute} requests in a minute."
             await _later(429, "too-many-requests", text, math.ceil(wait))(scope, receive, send)
@@ -135,16 +135,22 @@ class RequestLimits:
                 scope, receive, send
             )
             return
-        if is_upload and not await self._knows(secret_of(Request(scope))):
+        if is_upload and await self._find(secret) is None:
             # A large body is read only for somebody known: it lies in memory before its route is asked.
             await no_credential().answer()(scope, receive, send)
             return
         await self._admit(scope, _bounded(receive, most), send, self._uploads if is_upload else self._places)
-        if scope.get("state", {}).get("caller") is not None:
-            self._rate.accept(scope)
+        if person is not None and scope.get("state", {}).get("caller") is not None:
+            self._persons[digest] = person
+        else:  # a credential that was revoked takes nothing from its person
+            self._persons.pop(digest, None)
 
-    async def _knows(self, secret: str) -> bool:
-        return bool(secret) and await anyio.to_thread.run_sync(self._by_token, secret) is not None
+    async def _find(self, secret: str) -> _PersonKey | None:
+        """The person of a credential; None for one that is not valid."""
+        if not secret:
+            return None
+        found = await anyio.to_thread.run_sync(self._by_token, secret)
+        return None if found is None else (found[0].tenant, found[1].name)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send, places: asyncio.Semaphore) -> None:
         try:
