@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 from tests.serve.api.conftest import Api
+from tests.serve.api.listening import listening
 
 from metier.serve.api.settings import ServerSettings
 
@@ -63,3 +66,15 @@ def test_a_failure_tells_its_number_and_nothing_of_its_cause(api: Api) -> None:
 def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(api: Api) -> None:
     answer = api.as_("admin").request("OPTIONS", "/api/v1/people/ada")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "DELETE, GET, PUT")
+
+
+def test_a_body_with_two_lengths_ends_its_connection(api: Api) -> None:
+    head = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    rest = b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with listening(api.store) as url, socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), 20) as client:
+        client.sendall(head + rest)
+        with client.makefile("rb") as answers:
+            answer = answers.read()  # until the server closes the connection
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.lower().count(b"connection: close") == 1
+    assert answer.count(b"HTTP/1.1 ") == 1

@@ -112,8 +112,8 @@ class HttpAdmission:
                 return self._answer(400, "bad-request", f"Send the header {name.decode()} once.", None)
         one = {name: values[0] for name, values in headers.items()}
         if b"transfer-encoding" in one and b"content-length" in one:
-            # A proxy before this server may believe the other of the two, and take the rest for the next request.
-            return self._answer(400, "bad-request", "Say once how long the body is.", None)
+            # A proxy before this server may believe the other of the two: the rest is not to become the next request.
+            return self._answer(400, "bad-request", "Say once how long the body is.", {"Connection": "close"})
         if not scope["path"].startswith("/"):
             return self._answer(400, "bad-request", "Name the path alone: this is no proxy.", None)
         host = HostAndPort.parse(one.get(b"host", b"").decode("latin-1"))
