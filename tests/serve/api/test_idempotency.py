@@ -15,6 +15,8 @@ from tests.serve.api.conftest import Api
 from tests.store.postgres import new_postgres_url
 
 from metier.serve.api.app import create_app
+from metier.serve.api.browser_session import COOKIE, csrf_token
+from metier.serve.api.browser_session import HEADER as CSRF
 from metier.serve.api.credentials import require
 from metier.serve.api.problems import ProblemError
 from metier.serve.api.settings import ServerSettings
@@ -90,6 +92,17 @@ def test_a_key_needs_a_credential_that_is_valid(api: Api, done: list[Any]) -> No
     post(api.as_("viewer"), "a")
     assert post(api.as_("nobody"), "a").status_code == 401
     assert post(api.as_("viewer"), "a", Authorization="Bearer mtr_made-up").status_code == 401
+
+
+def test_a_browser_is_answered_again_only_where_our_own_page_asks(api: Api, done: list[Any]) -> None:
+    secret = api.tokens["viewer"]
+    browser = TestClient(api.app, cookies={COOKIE: secret})
+    own = {"Origin": "http://testserver", CSRF: csrf_token(secret)}
+    assert post(browser, "a", **own).status_code == 201
+    answer = post(browser, "a")
+    assert (answer.status_code, answer.json()["code"]) == (403, "foreign-page")
+    assert post(browser, "a", **own).headers["Idempotency-Replayed"] == "true"
+    assert done == ["a"]
 
 
 def test_a_request_that_failed_is_not_done_again(api: Api, done: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     app.router.routes.append(Route(MCP_PATH, mcp, include_in_schema=False))
     answer_problems(app)
     # The last that is added comes first.
-    app.add_middleware(Idempotency, store=store)
+    app.add_middleware(Idempotency, store=store, settings=settings)
     app.add_middleware(RequestLimits, limits=settings.limits, by_token=store.by_token)
     app.add_middleware(MeasuredRequests, metrics=context.metrics)
     app.add_middleware(Entrance, has_tls=settings.is_secure)

@@ -25,12 +25,14 @@ from starlette.responses import Response
 
 from metier._lazy import dataclass, logger
 from metier.errors import MetierError
-from metier.serve.api.credentials import ApiCaller, secret_of
-from metier.serve.api.problems import problem
+from metier.serve.api.browser_session import COOKIE, read_cookie, require_own_page
+from metier.serve.api.credentials import ApiCaller, bearer_of
+from metier.serve.api.problems import ProblemError, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from metier.serve.api.settings import ServerSettings
     from metier.store import Store
     from metier.store.idempotency import IdempotencyKeys, KeyedRequest
 
@@ -51,9 +53,10 @@ _NONCE = 12
 class Idempotency:
     """Answers a request that came before under the same key as it was answered then."""
 
-    def __init__(self, app: ASGIApp, *, store: Store) -> None:
+    def __init__(self, app: ASGIApp, *, store: Store, settings: ServerSettings) -> None:
         self._app = app
         self._store = store
+        self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, once for its key if it has one."""
@@ -65,13 +68,21 @@ class Idempotency:
             text = f"The header {HEADER} has 1 to 200 visible characters."
             await problem(422, "invalid-request", text)(scope, receive, send)
             return
-        secret = secret_of(Request(scope))
+        request = Request(scope)
+        bearer = bearer_of(request)
+        secret = bearer or read_cookie(request, self._settings, COOKIE)
         found = await anyio.to_thread.run_sync(self._store.by_token, secret) if secret else None
         if found is None:
             await self._app(scope, receive, send)  # which refuses it, or asks for no credential
             return
+        if not bearer:
+            try:
+                require_own_page(request, self._settings, secret)
+            except ProblemError as refusal:
+                await refusal.answer()(scope, receive, send)
+                return
         tenant, person = found
-        scope.setdefault("state", {})["caller"] = ApiCaller(scope=tenant, person=person)
+        scope.setdefault("state", {})["caller"] = ApiCaller(scope=tenant, person=person, by_cookie=not bearer)
         keyed = _Keyed(keys=tenant.idempotency, person=person.name, key=key, secret=secret)
         earlier = await keyed.begin()
         body = _HashedBody(scope, receive)
