@@ -5,7 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import anyio
 import pytest
+from fastapi import Request
 from starlette.testclient import TestClient
 from tests.serve.api.conftest import Api
 from tests.serve.api.test_audit import PATH, record
@@ -44,3 +46,23 @@ def test_a_stream_ends_with_the_credential_that_it_was_begun_with(api: Api) -> N
         found = answer.result(30)
         assert found.status_code in (200, 401), "it was removed while the stream was open, or before"
     assert not api.context.stopping.is_set()
+
+
+def test_what_is_written_after_a_credential_was_revoked_is_not_in_its_stream(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_BEAT_SECONDS", 60)
+    header = (b"authorization", api.header("viewer")["Authorization"].encode())
+    found = iter([["before"], ["after"]])
+
+    def read_on() -> list[str]:
+        (one,) = next(found)
+        if one == "after":
+            remove_person(api.scope, api.person("admin"), "viewer")
+        return [one]
+
+    async def main() -> list[str | None]:
+        request = Request({"type": "http", "headers": [header]})
+        return [one async for one in streams.watch(request, api.context, read_on)]
+
+    assert anyio.run(main) == ["before"]

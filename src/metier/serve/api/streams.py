@@ -45,12 +45,13 @@ async def watch(
     while not is_last:
         is_last = context.stopping.is_set()  # what was written before is read once more
         found = await anyio.to_thread.run_sync(read_on)
+        is_due = time.monotonic() - beat >= _BEAT_SECONDS
+        if (found or is_due) and not await anyio.to_thread.run_sync(_is_valid, request, context):
+            return
         for one in found:
             yield one
-        if time.monotonic() - beat >= _BEAT_SECONDS:
+        if is_due:
             beat = time.monotonic()
-            if not await anyio.to_thread.run_sync(_is_valid, request, context):
-                return
             yield None
         if not found and not is_last:
             await anyio.sleep(_LOOK_SECONDS)
