@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from metier.serve.api.settings import ClientLimits
-
     from metier.store import Person, TenantScope
 
     Clock = Callable[[], float]

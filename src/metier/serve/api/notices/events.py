@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from metier.store.audit_log import skill_ref
 from metier.store.rows import now
@@ -21,7 +21,6 @@ Event = Literal[
     "verification.failed",
     "node.tampered",
 ]
-EVENTS: tuple[Event, ...] = get_args(Event)
 _BY_TYPE: Mapping[str, Event] = {
     "approval.requested": "request.waiting",
     "approval.granted": "request.decided",

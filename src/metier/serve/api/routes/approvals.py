@@ -175,22 +175,18 @@ def get_request(caller: CallerOf, context: Context, id: RequestId) -> RequestDet
         raise RequestNotFound(f"There is no request {shown(id)!r}.", hint="List the requests.")
     view = request_view_of(caller.scope, request, effective.scan.packs)
     terms = effective.approval
-    return RequestDetail(
-        **{name: getattr(view, name) for name in ("evidence", "declared", "undeclared", "findings", "scan_problem")},
-        request=RequestAnswer.model_validate(request),
-        files=[FileAnswer.model_validate(one) for one in view.files],
-        before=ApprovalAnswer.of(view.before) if view.before is not None else None,
-        base=view.base or None,
-        changed=[ChangedFile(how=how, path=path) for how, path in view.changed],
-        diff=view.changes if view.changes is not None and len(view.changes) <= MAX_DIFFERENCE else None,
-        approvals=list(map(ApprovalAnswer.of, view.approvals)),
-        decides=Deciding(
+    own = {
+        "before": ApprovalAnswer.of(view.before) if view.before is not None else None,
+        "diff": view.changes if view.changes is not None and len(view.changes) <= MAX_DIFFERENCE else None,
+        "approvals": list(map(ApprovalAnswer.of, view.approvals)),
+        "decides": Deciding(
             approvers=list(terms.approvers),
             quorum=terms.quorum,
             agreed=people_who_agreed(caller.scope, request, terms.quorum, timestamp(time.time())),
             why_not_you=reason_against_deciding(effective, caller.person, request),
         ),
-    )
+    }
+    return RequestDetail.model_validate(view.as_dict() | own)
 
 
 @router.post(

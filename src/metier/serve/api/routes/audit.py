@@ -18,6 +18,7 @@ from metier.guard.audit.export import export_lines
 from metier.guard.audit.keys import known_keys
 from metier.guard.audit.verification import ChainVerification, verify_store
 from metier.guard.policy.durations import moment_of
+from metier.serve.api.answers import ApiAnswer
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import ApiCaller, CallerOf, require
 from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, cursor_of
@@ -58,7 +59,7 @@ class RecordAnswer(BaseModel):
         return cls.model_validate({**record, **({"node": found.node} if found.node else {})})
 
 
-class FaultAnswer(BaseModel):
+class FaultAnswer(ApiAnswer):
     """The first fault of a chain."""
 
     seq: int
@@ -83,17 +84,7 @@ class ChainAnswer(BaseModel):
     @classmethod
     def of(cls, found: ChainVerification) -> ChainAnswer:
         """The answer about a chain."""
-        fault = found.fault
-        return cls(
-            tenant=found.tenant,
-            node=found.node,
-            ok=found.is_ok,
-            records=found.records,
-            checkpoints=found.checkpoints,
-            unsigned=found.unsigned,
-            unknown_keys=list(found.unknown_keys),
-            fault=None if fault is None else FaultAnswer(seq=fault.seq, kind=fault.kind, message=fault.message),
-        )
+        return cls(ok=found.is_ok, **{name: getattr(found, name) for name in cls.model_fields if name != "ok"})
 
 
 class VerificationAnswer(BaseModel):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from metier.hub.registry.deployment import deploy_release, find_deployment, undeploy
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import PagingOf, ResultPage, page_of
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName
 from metier.serve.api.routing import new_router
-from metier.store import Deployment
 
 router = new_router(prefix="/api/v1/deployments", tag="deployments")
 
 
-class DeploymentAnswer(BaseModel):
+class DeploymentAnswer(ApiAnswer):
     """A release that every node has."""
 
     name: str
@@ -30,17 +30,9 @@ class DeploymentAnswer(BaseModel):
     at: str
     not_approved: str = Field(default="", description="Why its content is not approved by that; empty where it is.")
 
-    @classmethod
-    def of(cls, deployment: Deployment, not_approved: str = "") -> DeploymentAnswer:
-        """The answer about a deployment."""
-        own = {name: getattr(deployment, name) for name in cls.model_fields if name != "not_approved"}
-        return cls(**own, not_approved=not_approved)
 
-
-class DeploymentBody(BaseModel):
+class DeploymentBody(ApiBody):
     """A release that is to be on every node."""
-
-    model_config = ConfigDict(extra="forbid")
 
     namespace: Annotated[str, Field(max_length=64)]
     version: Annotated[str, Field(max_length=64)]
@@ -50,13 +42,12 @@ class DeploymentBody(BaseModel):
 
 @router.get("", **require("viewer", nodes=True), summary="All deployments")
 def list_deployments(caller: CallerOf, paging: PagingOf) -> ResultPage[DeploymentAnswer]:
-    items, following = page_of(caller.scope.deployments.all(), paging, lambda one: (one.name,))
-    return ResultPage(items=[DeploymentAnswer.of(one) for one in items], next=following)
+    return sorted_page(DeploymentAnswer, caller.scope.deployments.all(), paging, "name")
 
 
 @router.get("/{name}", **require("viewer", nodes=True), summary="A deployment", responses=documented(404))
 def get_deployment(caller: CallerOf, name: SkillName) -> DeploymentAnswer:
-    return DeploymentAnswer.of(find_deployment(caller.scope, name))
+    return DeploymentAnswer.model_validate(find_deployment(caller.scope, name))
 
 
 @router.put("/{name}", **require("admin"), summary="Deploy a release to all nodes", responses=documented(404, 409))
@@ -71,9 +62,9 @@ def put_deployment(caller: CallerOf, context: Context, name: SkillName, body: De
         reason=body.reason,
         accept_findings=body.accept_findings,
     )
-    return DeploymentAnswer.of(deployed, not_approved)
+    return DeploymentAnswer.model_validate(deployed).model_copy(update={"not_approved": not_approved})
 
 
 @router.delete("/{name}", **require("admin"), summary="Take a skill from all nodes", responses=documented(404))
 def delete_deployment(caller: CallerOf, name: SkillName) -> DeploymentAnswer:
-    return DeploymentAnswer.of(undeploy(caller.scope, caller.person, name))
+    return DeploymentAnswer.model_validate(undeploy(caller.scope, caller.person, name))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from metier._lazy import asdict, dataclass
@@ -16,9 +16,9 @@ from metier.guard import Actor
 from metier.guard.audit.governance_events import governance_record
 from metier.hints import for_people
 from metier.hub.node_submissions import receive_proposal, receive_request
+from metier.serve.api.answers import ApiAnswer, ApiBody
 from metier.serve.api.context import Context, ServerContext
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.node_state import SignedPayload
 from metier.serve.api.node_watch import NodeWatch
 from metier.serve.api.pages import conditional, etag_of
 from metier.serve.api.problems import ProblemError, documented
@@ -42,24 +42,15 @@ Text = Annotated[str, Field(max_length=20_000)]
 Chain = Annotated[str, Field(max_length=2_000, description="The tenant of the log on the node.")]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class SignedAnswer(BaseModel):
+class SignedAnswer(ApiAnswer):
     """A text that the server signed."""
 
     payload: str = Field(description="JSON, as it was signed.")
     key_id: str
     signature: str = Field(description="Ed25519, in Base64.")
 
-    @classmethod
-    def of(cls, signed: SignedPayload) -> SignedAnswer:
-        """The answer with a signed text."""
-        return cls(**asdict(signed))
 
-
-class NodeRecord(_Body):
+class NodeRecord(ApiBody):
     """A record of the node's audit log, as it is there."""
 
     seq: Seq
@@ -68,7 +59,7 @@ class NodeRecord(_Body):
     hash: Sha256
 
 
-class RecordBatch(_Body):
+class RecordBatch(ApiBody):
     """Records of one audit log of the node."""
 
     chain: Chain = ""
@@ -86,7 +77,7 @@ class RecordReceipt(BaseModel):
     ] = False
 
 
-class ChainHashes(_Body):
+class ChainHashes(ApiBody):
     """Hashes of one audit log of the node, computed anew from its content; the last is that of its end."""
 
     chain: Chain = ""
@@ -102,7 +93,7 @@ class ChainComparison(BaseModel):
     differs: int | None
 
 
-class InventorySkill(_Body):
+class InventorySkill(ApiBody):
     """A skill in a folder of a client."""
 
     name: Short
@@ -111,7 +102,7 @@ class InventorySkill(_Body):
     layer: Annotated[str, Field(max_length=100)] = ""
 
 
-class InventoryPlugin(_Body):
+class InventoryPlugin(ApiBody):
     """A plugin of a client."""
 
     name: Short
@@ -119,21 +110,21 @@ class InventoryPlugin(_Body):
     path: Short = ""
 
 
-class InventoryClient(_Body):
+class InventoryClient(ApiBody):
     """A client, and the skills and plugins that it has."""
 
     client: Annotated[str, Field(max_length=100)]
-    skills: Annotated[list[InventorySkill], Field(max_length=2_000)] = []
-    plugins: Annotated[list[InventoryPlugin], Field(max_length=500)] = []
+    skills: list[InventorySkill] = Field([], max_length=2_000)
+    plugins: list[InventoryPlugin] = Field([], max_length=500)
 
 
-class Inventory(_Body):
+class Inventory(ApiBody):
     """The skills and plugins of all clients of a node, without their contents."""
 
     clients: Annotated[list[InventoryClient], Field(max_length=100)]
 
 
-class NodeRequest(_Body):
+class NodeRequest(ApiBody):
     """A request for an approval that a user of the node has made."""
 
     id: Annotated[str, Field(pattern=r"^r-[0-9a-z]{1,32}$")]
@@ -142,16 +133,16 @@ class NodeRequest(_Body):
     location: Short = ""
     layer: Annotated[str, Field(max_length=100)] = ""
     environment: Annotated[str, Field(max_length=100)] = ""
-    capabilities: Annotated[list[Short], Field(max_length=200)] = []
-    new: Annotated[list[Short], Field(max_length=200)] = []
-    scripts: Annotated[dict[Short, Short], Field(max_length=2_000)] = {}
+    capabilities: list[Short] = Field([], max_length=200)
+    new: list[Short] = Field([], max_length=200)
+    scripts: dict[Short, Short] = Field({}, max_length=2_000)
     requested_by: Short = ""
     reason: Text = ""
     status: Literal["pending"] = "pending"
     created_at: Annotated[str, Field(max_length=40)] = ""
 
 
-class RequestReceipt(BaseModel):
+class RequestReceipt(ApiAnswer):
     """The request as the server has it: another id means that it waited for an answer already."""
 
     id: str
@@ -159,7 +150,7 @@ class RequestReceipt(BaseModel):
     status: str
 
 
-class NodeProposal(_Body):
+class NodeProposal(ApiBody):
     """A change of a deployed skill that a user of the node, or an agent of theirs, proposes."""
 
     id: Annotated[str, Field(pattern=r"^p-[0-9a-z]{1,32}$")]
@@ -168,12 +159,12 @@ class NodeProposal(_Body):
     base_digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     proposed_digest: Digest
     justification: Annotated[str, Field(min_length=1, max_length=20_000)]
-    evidence: Annotated[list[Text], Field(max_length=50)] = []
+    evidence: list[Text] = Field([], max_length=50)
     author_kind: Literal["agent", "user"] = "user"
     author: Annotated[str, Field(max_length=200)] = ""
 
 
-class ProposalReceipt(BaseModel):
+class ProposalReceipt(ApiAnswer):
     """The proposal as the server has it: another id means that the same change waited already."""
 
     id: str
@@ -231,7 +222,7 @@ def get_state(request: Request, caller: NodeOf, context: Context) -> Response:
 
 @router.post("/lease", **require("node"), summary="A lease of the present state, signed", responses=documented(404))
 def get_lease(caller: NodeOf, context: Context) -> SignedAnswer:
-    return SignedAnswer.of(context.node_states.lease(caller.scope.tenant, caller.node.id))
+    return SignedAnswer.model_validate(context.node_states.lease(caller.scope.tenant, caller.node.id))
 
 
 @router.get(
@@ -269,7 +260,7 @@ def _next_event(context: ServerContext, caller: NodeCaller, secret: str) -> str 
         return None
     _note_seen(caller.scope, node)
     lease = context.node_states.lease(caller.scope.tenant, node.id)
-    return f"event: lease\ndata: {SignedAnswer.of(lease).model_dump_json()}\n\n"
+    return f"event: lease\ndata: {SignedAnswer.model_validate(lease).model_dump_json()}\n\n"
 
 
 @router.post(
@@ -333,7 +324,7 @@ def send_request(caller: NodeOf, context: Context, body: NodeRequest) -> Request
     asked = ApprovalRequest(**given, capabilities=tuple(body.capabilities), new=tuple(body.new))
     agent = body.requested_by.partition("agent:")[2][:200]
     made = receive_request(caller.scope, context.guard(caller.scope.tenant), caller.node, asked, agent=agent)
-    return RequestReceipt(id=made.id, digest=made.digest, status=made.status)
+    return RequestReceipt.model_validate(made)
 
 
 @router.post(
@@ -347,4 +338,4 @@ def send_proposal(caller: NodeOf, context: Context, body: NodeProposal) -> Propo
     made = receive_proposal(
         caller.scope, context.guard(caller.scope.tenant), caller.node, Proposal(**body.model_dump())
     )
-    return ProposalReceipt(id=made.id, status=made.status)
+    return ProposalReceipt.model_validate(made)

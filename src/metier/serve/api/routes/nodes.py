@@ -6,12 +6,13 @@ import json
 from typing import Annotated, Any
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from metier.guard.approvals.nodes import MAX_NAME, enrol_node, reset_node, revoke_node
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import PagingOf, ResultPage, page_of
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import ProblemError, documented
 from metier.serve.api.routing import new_router
 from metier.store.nodes import ManagedNode, NodeStatus
@@ -21,7 +22,7 @@ NodeId = Annotated[str, Path(max_length=64, pattern=r"^[\w.@+-]+$")]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
-class NodeAnswer(BaseModel):
+class NodeAnswer(ApiAnswer):
     """A machine that takes its policy and its skills from this server."""
 
     id: str
@@ -34,11 +35,6 @@ class NodeAnswer(BaseModel):
     fault: str
     inventory_at: str
 
-    @classmethod
-    def of(cls, node: ManagedNode) -> NodeAnswer:
-        """The answer about a node."""
-        return cls(**{name: getattr(node, name) for name in cls.model_fields})
-
 
 class NodeDetails(NodeAnswer):
     """A node with its inventory."""
@@ -46,10 +42,8 @@ class NodeDetails(NodeAnswer):
     inventory: dict[str, Any] = Field(description="As it was sent last; empty where it was not yet.")
 
 
-class Enrolment(BaseModel):
+class Enrolment(ApiBody):
     """A machine that is to become a node."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
     platform: Annotated[str, Field(max_length=MAX_NAME)] = ""
@@ -73,10 +67,8 @@ class EnrolledNode(BaseModel):
     server: ServerIdentity
 
 
-class Reset(BaseModel):
+class Reset(ApiBody):
     """The reason to accept the audit log of a node again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
 
@@ -96,14 +88,13 @@ def enrol(caller: CallerOf, context: Context, body: Enrolment) -> EnrolledNode:
 
 @router.get("/nodes", **require("viewer"), summary="All nodes")
 def list_nodes(caller: CallerOf, paging: PagingOf) -> ResultPage[NodeAnswer]:
-    items, following = page_of(sorted(caller.scope.nodes.all(), key=_order), paging, _order)
-    return ResultPage(items=[NodeAnswer.of(one) for one in items], next=following)
+    return sorted_page(NodeAnswer, caller.scope.nodes.all(), paging, "registered_at", "id")
 
 
 @router.get("/nodes/{id}", **require("viewer"), summary="A node and its inventory", responses=documented(404))
 def get_node(caller: CallerOf, id: NodeId) -> NodeDetails:  # noqa: A002
     node = _known(caller, id)
-    return NodeDetails(**NodeAnswer.of(node).model_dump(), inventory=json.loads(node.inventory or "{}"))
+    return NodeDetails(**NodeAnswer.model_validate(node).model_dump(), inventory=json.loads(node.inventory or "{}"))
 
 
 @router.delete(
@@ -127,11 +118,7 @@ def revoke(caller: CallerOf, id: NodeId) -> Response:  # noqa: A002
 )
 def reset(caller: CallerOf, id: NodeId, body: Reset) -> NodeAnswer:  # noqa: A002
     _known(caller, id)
-    return NodeAnswer.of(reset_node(caller.scope, caller.person, id, body.reason))
-
-
-def _order(node: ManagedNode) -> tuple[str, str]:
-    return node.registered_at, node.id
+    return NodeAnswer.model_validate(reset_node(caller.scope, caller.person, id, body.reason))
 
 
 def _known(caller: CallerOf, id: str) -> ManagedNode:  # noqa: A002

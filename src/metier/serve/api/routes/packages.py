@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from metier.hub.registry.namespaces import find_namespace, list_namespaces, put_namespace
 from metier.hub.registry.publication import (
@@ -18,13 +18,13 @@ from metier.hub.registry.publication import (
     withdraw_submission,
     yank_release,
 )
+from metier.serve.api.answers import ApiAnswer, ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
-from metier.serve.api.pages import PagingOf, ResultPage, page_of
+from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.problems import documented
 from metier.serve.api.registry import SkillName, VersionName
 from metier.serve.api.routing import new_router
-from metier.store import RegistryNamespace, RegistryRelease
 from metier.store.registry import PUBLIC, ReleaseStatus
 
 router = new_router(prefix="/api/v1", tag="registry")
@@ -32,34 +32,26 @@ Text = Annotated[str, Field(max_length=MAX_FEEDBACK)]
 Line = Annotated[str, Field(min_length=1, max_length=500)]
 ContentOf = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$", description="A content that was sent before.")]
 _SUBMISSIONS: tuple[ReleaseStatus, ...] = ("submitted", "rejected", "withdrawn")
+_ORDER = ("namespace", "name", "version")
 SubmissionStatus = Literal["submitted", "rejected", "withdrawn"]
 
 
-class _RegistryBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NamespaceAnswer(BaseModel):
+class NamespaceAnswer(ApiAnswer):
     """A part of the registry."""
 
     name: str
     owners: list[str] = Field(description="Who publishes in it: `user:NAME` or `role:ROLE`; admins do in all.")
     criteria: list[str] = Field(description="The statements that a reviewer of a submission has to answer.")
 
-    @classmethod
-    def of(cls, namespace: RegistryNamespace) -> NamespaceAnswer:
-        """The answer about a namespace."""
-        return cls(name=namespace.name, owners=list(namespace.owners), criteria=list(namespace.criteria))
 
-
-class NamespaceBody(_RegistryBody):
+class NamespaceBody(ApiBody):
     """The owners and the criteria of a namespace."""
 
     owners: Annotated[list[Line], Field(max_length=100)]
-    criteria: Annotated[list[Line], Field(max_length=50)] = []
+    criteria: list[Line] = Field([], max_length=50)
 
 
-class ReleaseAnswer(BaseModel):
+class ReleaseAnswer(ApiAnswer):
     """A version of a skill, or one that waits to be."""
 
     namespace: str
@@ -77,13 +69,8 @@ class ReleaseAnswer(BaseModel):
     reason: str = Field(description="The feedback of its review, or the reason why it was yanked.")
     criteria: dict[str, bool] = Field(description="The answers of its review.")
 
-    @classmethod
-    def of(cls, release: RegistryRelease) -> ReleaseAnswer:
-        """The answer about a release."""
-        return cls(**{name: getattr(release, name) for name in cls.model_fields})
 
-
-class PublishBody(_RegistryBody):
+class PublishBody(ApiBody):
     """A content that is to become a release."""
 
     digest: ContentOf
@@ -92,7 +79,7 @@ class PublishBody(_RegistryBody):
     accept_findings: Text = ""
 
 
-class SubmitBody(_RegistryBody):
+class SubmitBody(ApiBody):
     """A content that is submitted for review."""
 
     digest: ContentOf
@@ -100,16 +87,16 @@ class SubmitBody(_RegistryBody):
     reason: Text = ""
 
 
-class ReviewBody(_RegistryBody):
+class ReviewBody(ApiBody):
     """The review of a submission."""
 
     approve: bool
-    criteria: Annotated[dict[Line, bool], Field(max_length=50)] = {}
+    criteria: dict[Line, bool] = Field({}, max_length=50)
     feedback: Text = ""
     accept_findings: Text = ""
 
 
-class YankBody(_RegistryBody):
+class YankBody(ApiBody):
     """The reason to withdraw a release."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2_000)]
@@ -117,18 +104,19 @@ class YankBody(_RegistryBody):
 
 @router.get("/namespaces", **require("viewer"), summary="All namespaces")
 def get_namespaces(caller: CallerOf, paging: PagingOf) -> ResultPage[NamespaceAnswer]:
-    items, following = page_of(list_namespaces(caller.scope), paging, lambda one: (one.name,))
-    return ResultPage(items=[NamespaceAnswer.of(one) for one in items], next=following)
+    return sorted_page(NamespaceAnswer, list_namespaces(caller.scope), paging, "name")
 
 
 @router.get("/namespaces/{namespace}", **require("viewer"), summary="A namespace", responses=documented(404))
 def get_namespace(caller: CallerOf, namespace: SkillName) -> NamespaceAnswer:
-    return NamespaceAnswer.of(find_namespace(caller.scope, namespace))
+    return NamespaceAnswer.model_validate(find_namespace(caller.scope, namespace))
 
 
 @router.put("/namespaces/{namespace}", **require("admin"), summary="Make a namespace, or change it")
 def change_namespace(caller: CallerOf, namespace: SkillName, body: NamespaceBody) -> NamespaceAnswer:
-    return NamespaceAnswer.of(put_namespace(caller.scope, caller.person, namespace, body.owners, body.criteria))
+    return NamespaceAnswer.model_validate(
+        put_namespace(caller.scope, caller.person, namespace, body.owners, body.criteria)
+    )
 
 
 @router.get(
@@ -136,7 +124,8 @@ def change_namespace(caller: CallerOf, namespace: SkillName, body: NamespaceBody
 )
 def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> ResultPage[ReleaseAnswer]:
     find_namespace(caller.scope, namespace)
-    return _page([one for one in caller.scope.releases.all(namespace=namespace) if one.status in PUBLIC], paging)
+    found = [one for one in caller.scope.releases.all(namespace=namespace) if one.status in PUBLIC]
+    return sorted_page(ReleaseAnswer, found, paging, *_ORDER)
 
 
 @router.get(
@@ -145,14 +134,14 @@ def list_namespace(caller: CallerOf, namespace: SkillName, paging: PagingOf) -> 
 def list_releases(
     caller: CallerOf, namespace: SkillName, name: SkillName, paging: PagingOf
 ) -> ResultPage[ReleaseAnswer]:
-    return _page(find_releases(caller.scope, namespace, name), paging)
+    return sorted_page(ReleaseAnswer, find_releases(caller.scope, namespace, name), paging, *_ORDER)
 
 
 @router.get(
     "/packages/{namespace}/{name}/{version}", **require("viewer"), summary="A release", responses=documented(404)
 )
 def get_release(caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName) -> ReleaseAnswer:
-    return ReleaseAnswer.of(find_release(caller.scope, namespace, name, version))
+    return ReleaseAnswer.model_validate(find_release(caller.scope, namespace, name, version))
 
 
 @router.post(
@@ -173,7 +162,7 @@ def publish(caller: CallerOf, context: Context, namespace: SkillName, body: Publ
         reason=body.reason,
         accept_findings=body.accept_findings,
     )
-    return ReleaseAnswer.of(done)
+    return ReleaseAnswer.model_validate(done)
 
 
 @router.post(
@@ -186,7 +175,7 @@ def yank(
     caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName, body: YankBody
 ) -> ReleaseAnswer:
     release = find_release(caller.scope, namespace, name, version)
-    return ReleaseAnswer.of(yank_release(caller.scope, caller.person, release, reason=body.reason))
+    return ReleaseAnswer.model_validate(yank_release(caller.scope, caller.person, release, reason=body.reason))
 
 
 @router.delete(
@@ -197,7 +186,7 @@ def yank(
 )
 def take_back_yank(caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName) -> ReleaseAnswer:
     release = find_release(caller.scope, namespace, name, version)
-    return ReleaseAnswer.of(yank_release(caller.scope, caller.person, release, undo=True))
+    return ReleaseAnswer.model_validate(yank_release(caller.scope, caller.person, release, undo=True))
 
 
 @router.get("/submissions", **require("viewer"), summary="Submissions, by default those that wait for review")
@@ -206,7 +195,7 @@ def list_submissions(
     paging: PagingOf,
     status: Annotated[SubmissionStatus, Query()] = "submitted",
 ) -> ResultPage[ReleaseAnswer]:
-    return _page(caller.scope.releases.all(status=status), paging)
+    return sorted_page(ReleaseAnswer, caller.scope.releases.all(status=status), paging, *_ORDER)
 
 
 @router.get(
@@ -216,7 +205,7 @@ def list_submissions(
     responses=documented(404),
 )
 def get_submission(caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName) -> ReleaseAnswer:
-    return ReleaseAnswer.of(find_release(caller.scope, namespace, name, version, _SUBMISSIONS))
+    return ReleaseAnswer.model_validate(find_release(caller.scope, namespace, name, version, _SUBMISSIONS))
 
 
 @router.post(
@@ -236,7 +225,7 @@ def submit(caller: CallerOf, context: Context, namespace: SkillName, body: Submi
         version=body.version,
         reason=body.reason,
     )
-    return ReleaseAnswer.of(done)
+    return ReleaseAnswer.model_validate(done)
 
 
 @router.post(
@@ -258,7 +247,7 @@ def review(
         feedback=body.feedback,
         accept_findings=body.accept_findings,
     )
-    return ReleaseAnswer.of(done)
+    return ReleaseAnswer.model_validate(done)
 
 
 @router.post(
@@ -269,14 +258,4 @@ def review(
 )
 def withdraw(caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName) -> ReleaseAnswer:
     submission = find_release(caller.scope, namespace, name, version, _SUBMISSIONS)
-    return ReleaseAnswer.of(withdraw_submission(caller.scope, caller.person, submission))
-
-
-def _page(found: list[RegistryRelease], paging: PagingOf) -> ResultPage[ReleaseAnswer]:
-    ordered = sorted(found, key=_order)
-    items, following = page_of(ordered, paging, _order)
-    return ResultPage(items=[ReleaseAnswer.of(one) for one in items], next=following)
-
-
-def _order(release: RegistryRelease) -> tuple[str, str, str]:
-    return release.namespace, release.name, release.version
+    return ReleaseAnswer.model_validate(withdraw_submission(caller.scope, caller.person, submission))

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from metier.guard.approvals.policy_changes import set_policy
 from metier.guard.approvals.requests import MAX_REASON
-from metier.guard.policy.file import PolicyProblem
 from metier.guard.policy.reader import MAX_BYTES
 from metier.guard.policy.schema import KEYS
 from metier.guard.policy.stored import parse_shared_policy
@@ -178,8 +177,4 @@ def get_policy_version(caller: CallerOf, number: Annotated[int, Path(ge=1, le=2*
 @router.post("/check", **require("viewer"), summary="Say what is wrong with a text; nothing changes")
 def check_policy(caller: CallerOf, body: PolicyDraft) -> CheckAnswer:
     file = parse_shared_policy(body.text)
-    return CheckAnswer(is_sound=not file.is_broken, problems=list(map(_problem, file.problems)))
-
-
-def _problem(problem: PolicyProblem) -> ProblemAnswer:
-    return ProblemAnswer.model_validate(problem)
+    return CheckAnswer(is_sound=not file.is_broken, problems=list(map(ProblemAnswer.model_validate, file.problems)))

@@ -6,10 +6,10 @@ import itertools
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict
 
 from metier.guard.policy.durations import moment_of
 from metier.proof.recorded_runs import RunKind, RunOutcome, recorded_runs
+from metier.serve.api.answers import ApiAnswer
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import PagingOf, ResultPage
 from metier.serve.api.routes.audit import Moment, Name, cursor_at, place_of
@@ -23,10 +23,8 @@ _MOST_RECORDS = 5_000
 """The records that one request looks at; a page may be short because of it, and still have a next one."""
 
 
-class RunAnswer(BaseModel):
+class RunAnswer(ApiAnswer):
     """One run of a script, or of an agent from the first record of its session to the last."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     kind: RunKind
     name: str

@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from metier.guard.approvals.status import timestamp
+from metier.serve.api.answers import ApiBody
 from metier.serve.api.browser_session import (
     ATTEMPT,
     COOKIE,
@@ -53,10 +54,8 @@ class SignInMethods(BaseModel):
     oidc: OidcMethod | None
 
 
-class SignInProof(BaseModel):
+class SignInProof(ApiBody):
     """The proof that the provider gave a command line."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id_token: Annotated[str, Field(min_length=1, max_length=32_768)]
     access_token: Annotated[str, Field(max_length=32_768)] = ""

@@ -11,10 +11,12 @@ from metier.errors import FileMissing, SkillNotFound
 from metier.hub.diff import difference
 from metier.hub.publish.listing import Facts
 from metier.hub.registry.publication import find_release
+from metier.serve.api.answers import ApiAnswer, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import Paging, PagingOf, ResultPage, bad_cursor, conditional, cursor_of, page_of
 from metier.serve.api.problems import documented
+from metier.serve.api.registry import SkillName, VersionName
 from metier.serve.api.routing import new_router
 from metier.skill import shown
 from metier.skill.package import Files
@@ -27,9 +29,7 @@ _MOST_FOUND = 1_000
 _PLAIN = "text/plain; charset=utf-8"
 _BINARY = "application/octet-stream"
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
-SkillPath = Annotated[str, Path(max_length=64, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-VersionPath = Annotated[str, Path(max_length=64, pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]*$")]
-VersionName = Annotated[str, Query(max_length=64, pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]*$")]
+VersionQuery = Annotated[str, Query(max_length=64, pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]*$")]
 
 
 class SkillAnswer(BaseModel):
@@ -59,7 +59,7 @@ class SkillAnswer(BaseModel):
         )
 
 
-class SkillFile(BaseModel):
+class SkillFile(ApiAnswer):
     """A file of a skill."""
 
     path: str
@@ -132,7 +132,7 @@ def _start(paging: Paging) -> int:
 
 
 @router.get("/{namespace}/{name}", **require("viewer"), summary="A skill", responses=documented(404))
-def get_skill(caller: CallerOf, context: Context, namespace: SkillPath, name: SkillPath) -> SkillDetails:
+def get_skill(caller: CallerOf, context: Context, namespace: SkillName, name: SkillName) -> SkillDetails:
     scope = caller.scope
     facts = context.registry_lists.of(scope.tenant).all_current(scope).get(name)
     if facts is None or facts["namespace"] != namespace:
@@ -160,7 +160,7 @@ def get_skill(caller: CallerOf, context: Context, namespace: SkillPath, name: Sk
     responses=documented(404),
 )
 def list_versions(
-    caller: CallerOf, namespace: SkillPath, name: SkillPath, paging: PagingOf
+    caller: CallerOf, namespace: SkillName, name: SkillName, paging: PagingOf
 ) -> ResultPage[SkillVersionAnswer]:
     deployed = _deployment(caller.scope, namespace, name)
     found = sorted(_versions(caller.scope, namespace, name), key=_order, reverse=True)
@@ -209,20 +209,16 @@ def _deployment(scope: TenantScope, namespace: str, name: str) -> Deployment | N
     responses=documented(404),
 )
 def list_files(
-    caller: CallerOf, namespace: SkillPath, name: SkillPath, version: VersionPath, paging: PagingOf
+    caller: CallerOf, namespace: SkillName, name: SkillName, version: VersionName, paging: PagingOf
 ) -> ResultPage[SkillFile]:
     release = find_release(caller.scope, namespace, name, version)
-    items, following = page_of(_files(caller.scope, release.digest), paging, lambda one: (one.path,))
-    return ResultPage(items=items, next=following)
+    return sorted_page(SkillFile, _files(caller.scope, release.digest), paging, "path")
 
 
 def _files(scope: TenantScope, digest: str) -> list[SkillFile]:
     revision = scope.revisions.get(digest)
     found = revision.files if revision is not None else ()
-    return [
-        SkillFile(path=one.path, size=one.size, sha256=one.sha256, mode=one.mode, kind=one.kind)
-        for one in sorted(found, key=lambda file: file.path)
-    ]
+    return [SkillFile.model_validate(one) for one in sorted(found, key=lambda file: file.path)]
 
 
 @router.get(
@@ -244,9 +240,9 @@ def _files(scope: TenantScope, digest: str) -> list[SkillFile]:
 def get_file(
     request: Request,
     caller: CallerOf,
-    namespace: SkillPath,
-    name: SkillPath,
-    version: VersionPath,
+    namespace: SkillName,
+    name: SkillName,
+    version: VersionName,
     path: Annotated[str, Path(max_length=1_024)],
 ) -> Response:
     release = find_release(caller.scope, namespace, name, version)
@@ -280,10 +276,10 @@ def _is_text(data: bytes) -> bool:
 def get_difference(
     request: Request,
     caller: CallerOf,
-    namespace: SkillPath,
-    name: SkillPath,
-    before: Annotated[VersionName, Query(alias="from")],
-    after: Annotated[VersionName, Query(alias="to")],
+    namespace: SkillName,
+    name: SkillName,
+    before: Annotated[VersionQuery, Query(alias="from")],
+    after: Annotated[VersionQuery, Query(alias="to")],
 ) -> Response:
     def files_of(version: str) -> Files:
         return caller.scope.revisions.files(find_release(caller.scope, namespace, name, version).digest)

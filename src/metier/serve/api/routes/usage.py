@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from metier.guard.policy.durations import moment_of
 from metier.proof.usage import catch_up
-from metier.proof.usage_report import UsageGroup, UsageReport, UsageRow, usage_report
+from metier.proof.usage_report import UsageGroup, UsageReport, usage_report
+from metier.serve.api.answers import ApiAnswer
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.routing import new_router
@@ -44,20 +45,15 @@ class UsageRowAnswer(BaseModel):
     duration: float
     """In seconds."""
 
-    @classmethod
-    def of(cls, row: UsageRow) -> UsageRowAnswer:
-        """The answer about a row."""
-        return cls.model_validate(row.as_dict())
 
-
-class SkillPairAnswer(BaseModel):
+class SkillPairAnswer(ApiAnswer):
     """Two skills that are nearly always loaded together."""
 
     skills: list[str]
     loads: int
 
 
-class WeakSkillAnswer(BaseModel):
+class WeakSkillAnswer(ApiAnswer):
     """A skill that does not do well, and why."""
 
     skill: str
@@ -93,12 +89,12 @@ class UsageReportAnswer(BaseModel):
             since=report.since,
             until=report.until,
             by=report.by,
-            rows=[UsageRowAnswer.of(row) for row in report.rows],
-            total=UsageRowAnswer.of(report.total),
+            rows=[UsageRowAnswer.model_validate(row.as_dict()) for row in report.rows],
+            total=UsageRowAnswer.model_validate(report.total.as_dict()),
             queries=[QueryAnswer(query=query, times=times) for query, times in report.queries],
             unused=unused,
-            together=[SkillPairAnswer(skills=list(pair.skills), loads=pair.loads) for pair in report.together],
-            underperforming=[WeakSkillAnswer(skill=one.skill, reason=one.reason) for one in report.underperforming],
+            together=[SkillPairAnswer.model_validate(one) for one in report.together],
+            underperforming=[WeakSkillAnswer.model_validate(one) for one in report.underperforming],
         )
 
 

@@ -7,15 +7,16 @@ import time
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from metier._lazy import replace
+from metier.serve.api.answers import ApiBody, sorted_page
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.notices import slack, webhooks
 from metier.serve.api.notices.events import Event
 from metier.serve.api.notices.forms import Form
-from metier.serve.api.pages import PagingOf, ResultPage, cursor_of, page_of
+from metier.serve.api.pages import PagingOf, ResultPage, bad_cursor, cursor_of
 from metier.serve.api.problems import ProblemError, documented
 from metier.serve.api.routing import new_router
 from metier.store import Delivery, TenantScope, Webhook
@@ -27,10 +28,8 @@ _DeliveryId = Annotated[str, Path(max_length=40, pattern=r"^d-[0-9a-z]+$", descr
 _Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class WebhookBody(BaseModel):
+class WebhookBody(ApiBody):
     """A webhook as an admin wants it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     url: Annotated[str, Field(min_length=8, max_length=2_000, description="Where messages are sent to by POST.")]
     form: Form = "json"
@@ -47,10 +46,9 @@ class WebhookBody(BaseModel):
             "A change without one keeps it, unless the address or the form changes.",
         ),
     ] = None
-    people: Annotated[
-        dict[_Name, _Name],
-        Field(max_length=500, description="The names of people by their ids in Slack, for decisions taken there."),
-    ] = {}
+    people: dict[_Name, _Name] = Field(
+        {}, max_length=500, description="The names of people by their ids in Slack, for decisions taken there."
+    )
     status: Literal["active", "paused"] = "active"
 
     def applied_to(self, webhook: Webhook) -> Webhook:
@@ -127,8 +125,7 @@ def _webhook(scope: TenantScope, id: str) -> Webhook:  # noqa: A002
 @router.get("/webhooks", **require("admin"), summary="The webhooks")
 def list_webhooks(caller: CallerOf, paging: PagingOf) -> ResultPage[WebhookAnswer]:
     found = caller.scope.webhooks.all()
-    items, following = page_of(sorted(found, key=lambda one: one.id), paging, lambda one: (one.id,))
-    return ResultPage(items=[WebhookAnswer.of(one) for one in items], next=following)
+    return sorted_page(WebhookAnswer, map(WebhookAnswer.of, found), paging, "id")
 
 
 @router.post("/webhooks", **require("admin"), status_code=201, summary="Tell a receiver of events from now on")
@@ -194,7 +191,7 @@ def list_deliveries(caller: CallerOf, id: _Id, paging: PagingOf) -> ResultPage[D
     before = None
     if paging.after is not None:
         if len(paging.after) != 2:
-            raise ProblemError(422, "invalid-cursor", "That is no cursor.", hint="Take `next` of the page before.")
+            raise bad_cursor()
         before = (str(paging.after[0]), str(paging.after[1]))
     found = caller.scope.webhooks.deliveries(webhook.id, before=before, limit=paging.limit + 1)
     items = found[: paging.limit]
