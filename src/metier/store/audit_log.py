@@ -42,7 +42,8 @@ _FIELDS = {
     "policy_digest": "policy",
 }
 """The columns that are a field of the record."""
-_COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
+COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
+"""The columns that a record is searched by."""
 # The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
 DECIDING = (
     *("approval.granted", "approval.automatic", "approval.denied", "approval.revoked", "skill.quarantined"),
@@ -56,10 +57,10 @@ _RESERVED = ("prev_hash", "hash", "checkpoint")
 _CHECKPOINT = ("seq", "hash", "signed_at", "key_id", "signature")
 _LAST = "SELECT seq, hash FROM audit_log WHERE tenant = ? ORDER BY seq DESC LIMIT 1"
 _INSERT = (
-    f"INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)}) "
-    f"VALUES ({', '.join('?' * (5 + len(_COLUMNS)))})"
+    f"INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash, {', '.join(COLUMNS)}) "
+    f"VALUES ({', '.join('?' * (5 + len(COLUMNS)))})"
 )
-CHAINED = f"seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)}"
+CHAINED = f"seq, data_json, prev_hash, hash, {', '.join(COLUMNS)}"
 """The columns of a row that is a record."""
 _SELECT = f"SELECT {CHAINED} FROM audit_log WHERE tenant = ?"
 _FAMILY = f"{_SELECT} AND event_type >= ? AND event_type < ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -344,7 +345,7 @@ def chained_record(tenant: str, row: Sequence[Any]) -> ChainedRecord:
         text=text,
         previous=previous,
         hash=made,
-        columns=dict(zip(_COLUMNS, columns, strict=True)),
+        columns=dict(zip(COLUMNS, columns, strict=True)),
     )
 
 

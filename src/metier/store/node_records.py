@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass
 from metier.store.audit_log import (
+    CHAINED,
+    COLUMNS,
     FIRST,
     AuditTable,
-    ChainedRecord,
     ChainPosition,
     chain_hash,
+    chained_record,
     columns_of,
     parse_record,
 )
@@ -24,23 +26,22 @@ from metier.store.rows import now
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from metier.store.audit_log import ChainedRecord
     from metier.store.connection_pool import Value
     from metier.store.nodes import ManagedNode
     from metier.store.rows import TenantRows
 
 CHECKPOINT, TAMPERED, RESET = "node.checkpoint", "node.tampered", "node.reset"
 """The types of the records about a node's audit log."""
-_COLUMNS = (
-    *("ts", "event_type", "env", "session", "trace_id", "digest", "layer", "point", "outcome", "rule_id"),
-    *("policy_digest", "actor_kind", "actor_id", "skill_ref"),
-)
 _CHAIN = "FROM node_records WHERE tenant = ? AND node = ? AND chain = ? AND epoch = ?"
 _LAST = f"SELECT seq, hash {_CHAIN} ORDER BY seq DESC LIMIT 1"
 _HASHES = f"SELECT seq, hash {_CHAIN} AND seq BETWEEN ? AND ?"
-_ROWS = f"SELECT seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)} {_CHAIN} AND seq > ? ORDER BY seq LIMIT ?"
+_ROWS = f"SELECT {CHAINED} {_CHAIN} AND seq > ? ORDER BY seq LIMIT ?"
 _INSERT = (
     "INSERT INTO node_records (tenant, node, chain, epoch, seq, data_json, prev_hash, hash, "
     f"{', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (8 + len(_COLUMNS)))})"
+    f"INSERT INTO node_records (tenant, node, chain, epoch, received_at, {CHAINED}) "
+    f"VALUES ({', '.join('?' * (9 + len(COLUMNS)))})"
 )
 _CHAINS = "SELECT DISTINCT node, chain, epoch FROM node_records WHERE tenant = ? ORDER BY node, chain, epoch"
 _BATCH = 500
@@ -183,16 +184,7 @@ class NodeRecords:
         """Yield the records of a chain in order, from the one behind a number on."""
         while True:
             rows = self._rows.statement(_ROWS, *_key(chain), start, _BATCH)
-            for seq, text, previous, made, *columns in rows:
-                yield ChainedRecord(
-                    tenant=chain.chain,
-                    seq=seq,
-                    record=parse_record(text),
-                    text=text,
-                    previous=previous,
-                    hash=made,
-                    columns=dict(zip(_COLUMNS, columns, strict=True)),
-                )
+            yield from (chained_record(chain.chain, row) for row in rows)
             if len(rows) < _BATCH:
                 return
             start = rows[-1][0]
@@ -233,6 +225,7 @@ def _row(where: NodeChain, one: SentRecord) -> list[Value]:
         *(*_key(where), one.seq, one.text, one.previous, one.hash),
         *(columns[name] for name in _COLUMNS),
     ]
+    return [*_key(where), now(), one.seq, one.text, one.previous, one.hash, *(columns[name] for name in COLUMNS)]
 
 
 def _about(event: Mapping[str, Any], kind: str, where: NodeChain, at: ChainPosition) -> dict[str, Any]:

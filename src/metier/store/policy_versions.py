@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from metier.store.rows import TenantRows
     from metier.store.state import DecisionReader, RecordedDecisions
 
-_LAST_NUMBER = "SELECT max(number) FROM policy_versions WHERE tenant = ?"
 _TITLE = "version "
 _MAX_DIGITS = 15
 
@@ -72,7 +71,7 @@ def policy_in_force(rows: TenantRows, decisions: RecordedDecisions) -> PolicyVer
     recorded = max(map(number_of_policy, decisions.policies), default=0)
     if decisions.fault:
         # A record behind the fault may have been the one of a stricter policy.
-        number = max(recorded, _last_number(rows))
+        number = max(recorded, rows.next_number(_VERSIONS) - 1)
         return PolicyVersion(number=number, is_intact=False) if number else None
     if not recorded:
         return None
@@ -84,11 +83,6 @@ def _confirm(version: PolicyVersion | None, decisions: RecordedDecisions) -> Pol
     if version is None or decisions.policies.get(version.title) != version.terms:
         return None
     return version
-
-
-def _last_number(rows: TenantRows) -> int:
-    last: int | None = rows.statement(_LAST_NUMBER)[0][0]
-    return last or 0
 
 
 class PolicyVersions:
@@ -104,7 +98,7 @@ class PolicyVersions:
         with self._rows.transaction():
             recorded = max(map(number_of_policy, self._decisions().policies), default=0)
             added = PolicyVersion(
-                number=max(_last_number(self._rows), recorded) + 1,
+                number=max(self._rows.next_number(_VERSIONS), recorded + 1),
                 text=text,
                 digest=f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
                 by=by,

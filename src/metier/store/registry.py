@@ -17,7 +17,6 @@ ReleaseStatus: TypeAlias = Literal["submitted", "rejected", "withdrawn", "publis
 PUBLIC: tuple[ReleaseStatus, ...] = ("published", "yanked")
 """The statuses of releases that were given to others: from then on nothing of them changes but the status."""
 _KEY = ("namespace", "name", "version")
-_LAST_CHANGE = "SELECT max(number) FROM releases WHERE tenant = ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +138,7 @@ class Releases:
         for part in _KEY:
             require_key(part, getattr(release, part))
         require_choice("status of a release", release.status, get_args(ReleaseStatus))
-        put = replace(release, at=release.at or now(), number=self.last_change() + 1)
+        put = replace(release, at=release.at or now(), number=self._rows.next_number(_RELEASES))
         self._rows.replace(_RELEASES, put, key=_KEY)
         return put
 
@@ -167,8 +166,7 @@ class Releases:
 
     def last_change(self) -> int:
         """Return the number of the last change: what was made of all releases is current as long as it is the same."""
-        last: int | None = self._rows.statement(_LAST_CHANGE)[0][0]
-        return last or 0
+        return self._rows.next_number(_RELEASES) - 1
 
 
 class Deployments:
