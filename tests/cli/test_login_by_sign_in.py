@@ -10,7 +10,7 @@ import pytest
 from tests.serve.api.listening import listening
 from tests.serve.api.oidc_provider import running
 
-from metier.cli import login
+from metier.cli import identity, login
 from metier.store import Person, Store
 
 
@@ -18,7 +18,7 @@ from metier.store import Person, Store
 def test_who_signs_in_makes_a_machine_a_node_and_leaves_no_token_of_theirs(
     tmp_path: Path, own_home: Path, metier: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(identity, "is_at_terminal", lambda: True)
     with running() as provider, Store.open(f"sqlite:///{tmp_path}/company/metier.db") as store:
         provider.has("ada", groups=["reviewers"])
         monkeypatch.setattr(login, "_show_code", lambda code: provider.confirm_device(code.complete_url, "ada"))

@@ -6,9 +6,9 @@ import json
 import sys
 from argparse import Namespace
 
+from metier.cli.identity import person_token
 from metier.cli.output import print_json
 from metier.cli.parser import Parser
-from metier.cli.server_registry import person_token
 from metier.errors import InvalidArgument
 
 _MAX_BODY = 4 * 1024 * 1024

@@ -228,6 +228,18 @@ def _require_terminal(store: Store | None, options: Namespace | None = None) -> 
         raise NotPermitted("This is for people to decide, and nobody is at a terminal here.", hint=hint)
 
 
+def person_token(url: str, *, may_type: bool = False) -> str:
+    """Return the token of the user at a server; raises `NotPermitted` where none is set, and nobody may type one."""
+    secret = os.environ.get(TOKEN, "")
+    if secret or (may_type and is_at_terminal()):
+        return secret
+    nobody = ", and nobody is at a terminal" if may_type else ""
+    raise NotPermitted(
+        f"No token says who you are at {url}{nobody}.",
+        hint=f"Set {TOKEN} to a token of yours there; an admin makes it by `metier user token`.",
+    )
+
+
 def is_at_terminal() -> bool:
     """Tell whether the input is typed. That there is a terminal is not enough: the processes of a model have it too."""
     try:

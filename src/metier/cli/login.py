@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import os
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from metier.cli.identity import TOKEN, is_at_terminal
+from metier.cli.identity import TOKEN, person_token
 from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser
-from metier.errors import MetierError, NotPermitted
+from metier.errors import MetierError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +58,7 @@ def _person_at(url: str) -> Iterator[str]:
     """Get the token of a person at a server: given, typed, or by signing in, and then given back."""
     from metier.guard.node.connection import ServerConnection
 
-    secret = os.environ.get(TOKEN, "")
-    if not secret and not is_at_terminal():
-        raise NotPermitted(
-            "Nobody is at a terminal, and no token says who makes this machine a node.",
-            hint=f"Set {TOKEN} to a token of the server: one of its people makes it by `metier user token`.",
-        )
+    secret = person_token(url, may_type=True)
     if secret or "oidc" not in ServerConnection(url).request("GET", "/api/v1/sign-in").json.get("methods", ()):
         yield secret or getpass.getpass("Token of the server: ").strip()
         return
@@ -91,13 +85,7 @@ def _log_out(options: Namespace) -> None:
     except MetierError as error:
         if error.message.startswith("This machine is no node"):
             raise
-    secret = os.environ.get(TOKEN, "")
-    if not secret and not is_at_terminal():
-        raise NotPermitted(
-            "Who takes a machine away from its server does that at a terminal, or with a token of the server.",
-            hint=f"Do it at a terminal, or set {TOKEN}.",
-        )
-    is_told = leave(secret)
+    is_told = leave(person_token(url, may_type=True))
     if options.json:
         print_json({"server": url, "revoked": is_told})
         return

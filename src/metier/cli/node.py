@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from argparse import Namespace
 
 from metier._lazy import asdict
 from metier.cli.exit_codes import FINE, PROBLEMS
-from metier.cli.identity import TOKEN
+from metier.cli.identity import person_token
 from metier.cli.output import Style, plural, print_done, print_json, print_warning, table
 from metier.cli.parser import Parser
-from metier.errors import MetierError, NotPermitted
+from metier.errors import MetierError
 
 
 def add(parser: Parser) -> None:
@@ -136,10 +135,8 @@ def _list(options: Namespace) -> None:
     from metier.guard.node.binding import require_binding
     from metier.guard.node.connection import ServerConnection
 
-    secret = os.environ.get(TOKEN, "")
-    if not secret:
-        raise NotPermitted("Who lists nodes is known by a token of the server.", hint=f"Set {TOKEN} to one of yours.")
-    connection, nodes, path = ServerConnection(require_binding().url, secret), [], "/api/v1/nodes?limit=200"
+    url = require_binding().url
+    connection, nodes, path = ServerConnection(url, person_token(url)), [], "/api/v1/nodes?limit=200"
     while path:
         page = connection.request("GET", path).json
         nodes += page.get("items", [])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.identity import TOKEN
+from metier.cli.identity import person_token
 from metier.cli.output import Style, print_done, print_json
-from metier.errors import InvalidArgument, NotPermitted
+from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from metier.hub.registry.server_client import RegistryServer
@@ -57,17 +56,6 @@ def _server(url: str) -> RegistryServer:
     from metier.hub.registry.server_client import RegistryServer
 
     return RegistryServer(url, person_token(url))
-
-
-def person_token(url: str) -> str:
-    """Return the token of the user at a server; raises `NotPermitted` where none is set."""
-    secret = os.environ.get(TOKEN, "")
-    if not secret:
-        raise NotPermitted(
-            f"No token says who you are at {url}.",
-            hint=f"Set {TOKEN} to a token of yours there; an admin makes it by `metier user token`.",
-        )
-    return secret
 
 
 def _refuse_dry_run(options: Namespace) -> None:
