@@ -81,6 +81,8 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     app.add_middleware(MeasuredRequests, metrics=context.metrics)
     app.add_middleware(Entrance, has_tls=settings.is_secure)
     add_routes(app, (_health, *ROUTERS))
+    for router in ROUTERS:
+        app.include_router(router)
 
     @app.get(openapi.PATH, include_in_schema=False)
     def document(request: Request) -> Any:

@@ -28,7 +28,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 def base_url(request: Request, settings: ServerSettings) -> str:
     """The address of this server as browsers have it, without a slash at the end."""
     if settings.public_url is not None:
-        return str(settings.public_url).rstrip("/")
+        return settings.url
     return f"{'https' if settings.has_tls else 'http'}://{request.headers.get('host', '')}"
 
 

@@ -17,6 +17,7 @@ from metier.guard.approvals.roles import has_role
 from metier.serve.api.browser_session import COOKIE, read_cookie, require_own_page
 from metier.serve.api.context import Context
 from metier.serve.api.problems import ProblemError
+from metier.serve.api.settings import ServerSettings
 from metier.store import Person, TenantScope
 
 Role = Literal["viewer", "author", "reviewer", "admin", "node"]
@@ -58,11 +59,14 @@ def bearer_of(request: Request) -> str:
     """The token in the header of a request; empty for none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
+    """The token that came with a request, in its header or else in a cookie of either name; empty for none."""
+    return bearer_of(request) or request.cookies.get(f"__Host-{COOKIE}") or request.cookies.get(COOKIE, "")
 
 
-def _cookie_of(request: Request) -> str:
-    """The session of a browser, under either name that it has."""
-    return request.cookies.get(f"__Host-{COOKIE}") or request.cookies.get(COOKIE, "")
+def bearer_of(request: Request) -> str:
+    """The token in the header of a request; empty for none."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _caller(
@@ -108,34 +112,24 @@ def _demand(role: Role, nodes: bool) -> Callable[[ApiCaller], None]:
 CallerOf = Annotated[ApiCaller, Depends(_caller)]
 
 
-def _reader(
-    request: Request,
-    context: Context,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-) -> TenantScope:
-    return _scope_of(request, context, bearer, is_open=context.settings.has_open_registry)
-
-
-def _observer(
-    request: Request,
-    context: Context,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-) -> TenantScope:
-    return _scope_of(request, context, bearer, is_open=context.settings.has_open_metrics)
-
-
-def _scope_of(
-    request: Request, context: Context, bearer: HTTPAuthorizationCredentials | None, *, is_open: bool
-) -> TenantScope:
+def _scope_where(is_open: Callable[[ServerSettings], bool]) -> Callable[..., TenantScope]:
     """The scope of a viewer or a node; where it `is_open`, that of the installation for whoever has no credential."""
-    if bearer is None and not read_cookie(request, context.settings, COOKIE) and is_open:
-        return context.store.of()
-    caller = _caller(request, context, bearer)
-    _demand("viewer", nodes=True)(caller)
-    return caller.scope
+
+    def scope(
+        request: Request,
+        context: Context,
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    ) -> TenantScope:
+        if bearer is None and not read_cookie(request, context.settings, COOKIE) and is_open(context.settings):
+            return context.store.of()
+        caller = _caller(request, context, bearer)
+        _demand("viewer", nodes=True)(caller)
+        return caller.scope
+
+    return scope
 
 
-ReaderOf = Annotated[TenantScope, Depends(_reader)]
+ReaderOf = Annotated[TenantScope, Depends(_scope_where(lambda settings: settings.has_open_registry))]
 """The scope whose registry a request may read: that of its credential, or where anybody may, of the installation."""
-ObserverOf = Annotated[TenantScope, Depends(_observer)]
+ObserverOf = Annotated[TenantScope, Depends(_scope_where(lambda settings: settings.has_open_metrics))]
 """The scope that a request may observe: that of its credential, or on this machine alone, of the installation."""

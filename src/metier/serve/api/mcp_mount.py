@@ -20,7 +20,7 @@ from metier._lazy import dataclass, field, logger
 from metier.guard import Guard, Policy
 from metier.guard.approvals.roles import has_role
 from metier.serve.api.context import ServerContext
-from metier.serve.api.credentials import ApiCaller
+from metier.serve.api.credentials import ApiCaller, bearer_of
 from metier.serve.api.problems import problem
 from metier.serve.http_server import Answered
 
@@ -93,8 +93,7 @@ class McpMount:
 
     def _caller(self, request: Request) -> ApiCaller | None:
         # By the header alone: what a browser sends by itself may come from somebody else's page.
-        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
-        found = self._context.store.by_token(secret.strip()) if kind.lower() == "bearer" else None
+        found = self._context.store.by_token(bearer_of(request))
         return None if found is None else ApiCaller(scope=found[0], person=found[1])
 
     async def _stream(self, request: Request, app: ASGIApp, send: Send) -> None:

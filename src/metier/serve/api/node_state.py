@@ -13,7 +13,7 @@ import yaml
 from metier._cache import BoundedCache
 from metier._lazy import asdict, dataclass, field, replace
 from metier.guard import Actor
-from metier.guard.audit.checkpoints import default_key_path
+from metier.guard.audit.checkpoints import signing_key_file
 from metier.guard.audit.keys import SigningKey
 from metier.guard.governance import InForce
 from metier.guard.policy.file import PolicyFile
@@ -79,7 +79,7 @@ class NodeStates:
     def key(self) -> SigningKey:
         """The key that signs: that of the audit log."""
         if self._key is None:
-            self._key = SigningKey.of(self._context.governance("").effective.audit.key or default_key_path())
+            self._key = SigningKey.of(signing_key_file(self._context.governance("").effective))
         return self._key
 
     def version(self, tenant: str) -> tuple[object, ...]:

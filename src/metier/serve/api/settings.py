@@ -132,9 +132,7 @@ class ServerSettings(_Settings):
     @property
     def address(self) -> str:
         """The address by which people reach it; "" where that is not known before it listens."""
-        if self.public_url is not None:
-            return str(self.public_url).rstrip("/")
-        return f"{'https' if self.has_tls else 'http'}://{authority(self.host, self.port)}" if self.port else ""
+        return self.url if self.port or self.public_url is not None else ""
 
     @property
     def is_local(self) -> bool:

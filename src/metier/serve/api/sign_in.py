@@ -13,7 +13,7 @@ from metier._json_object import value_at
 from metier._lazy import asdict, dataclass
 from metier.guard.approvals.people import add_person, make_token, revoke_token
 from metier.guard.approvals.status import timestamp
-from metier.guard.audit.checkpoints import default_key_path
+from metier.guard.audit.checkpoints import signing_key_file
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.audit.keys import SigningKey
 from metier.serve.api.browser_session import SESSION_SECONDS
@@ -67,7 +67,7 @@ def _cipher(context: ServerContext) -> Any:
     """The cipher of cookies: its key follows from the key of the server, which all of its processes have."""
     from cryptography.fernet import Fernet
 
-    key = SigningKey.of(context.governance("").effective.audit.key or default_key_path())
+    key = SigningKey.of(signing_key_file(context.governance("").effective))
     return Fernet(base64.urlsafe_b64encode(key.derive("sign-in cookie")))
 
 

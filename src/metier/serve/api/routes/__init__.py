@@ -7,7 +7,7 @@ from metier.serve.api.routes import (
     contents,
     decisions,
     deployments,
-    metrics,
+    health,
     node_exchange,
     nodes,
     packages,
@@ -24,7 +24,7 @@ from metier.serve.api.routes import (
 )
 
 ROUTERS = (
-    metrics.router,
+    health.router,
     people.router,
     sign_in.router,
     approvals.router,

@@ -18,7 +18,7 @@ from metier.hints import for_people
 from metier.hub.node_submissions import receive_proposal, receive_request
 from metier.serve.api.answers import ApiAnswer, ApiBody
 from metier.serve.api.context import Context, ServerContext
-from metier.serve.api.credentials import CallerOf, require
+from metier.serve.api.credentials import CallerOf, bearer_of, require
 from metier.serve.api.node_watch import NodeWatch
 from metier.serve.api.pages import conditional, etag_of
 from metier.serve.api.problems import ProblemError, documented
@@ -236,8 +236,7 @@ def get_lease(caller: NodeOf, context: Context) -> SignedAnswer:
     },
 )
 async def follow(request: Request, caller: NodeOf, context: Context) -> StreamingResponse:
-    secret = request.headers.get("Authorization", "").rpartition(" ")[2]
-    events = _leases(context, caller, secret)
+    events = _leases(context, caller, bearer_of(request))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
