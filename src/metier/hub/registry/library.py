@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _SKILL = "SKILL.md"
 _MAX_PACKAGES = 200
-_MAX_LIBRARIES = 50
 _MAX_HASHES = 50_000
 
 
@@ -117,20 +116,6 @@ class ReleasedLibrary:
                 self._index.refresh()
                 self._number = number
         return [one.name for one in self._finder.search(query, most, include_unlisted=True)]
-
-
-class ReleasedLibraries:
-    """The libraries of tenants that were searched last."""
-
-    def __init__(self) -> None:
-        self._kept: BoundedCache[str, ReleasedLibrary] = BoundedCache(_MAX_LIBRARIES)
-
-    def of(self, scope: TenantScope, lists: RegistryLists) -> ReleasedLibrary:
-        """The library of a tenant."""
-        found = self._kept.get(scope.tenant)
-        if found is None:
-            found = self._kept[scope.tenant] = ReleasedLibrary(scope, lists)
-        return found
 
 
 def deployed_namespaces(scope: TenantScope) -> frozenset[tuple[str, str]]:

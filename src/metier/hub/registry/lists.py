@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from packaging.version import Version
 
-from metier._cache import BoundedCache
 from metier._lazy import dataclass
 from metier.errors import SkillNotFound
 from metier.hub.publish.listing import Listing, index, marketplace, old_index
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["index", "old-index", "marketplace"]
 _BATCH = 5_000
-_MAX_TENANTS = 100
 _MAX_LISTED_BYTES = 1_500_000
 """The most bytes of earlier releases in the index of all skills: clients read indexes of a few megabytes only."""
 _BYTES_OF_RELEASE = 300
@@ -162,21 +160,6 @@ class RegistryLists:
             more = {"description": release.description, "provenance": provenance}
             current = {**release.facts, **newest, **more}
         self._current[name] = current
-
-
-class AllRegistryLists:
-    """The lists of each tenant of a server that has an address."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._lists: BoundedCache[str, RegistryLists] = BoundedCache(_MAX_TENANTS)
-
-    def of(self, tenant: str) -> RegistryLists:
-        """The lists of a tenant."""
-        found = self._lists.get(tenant)
-        if found is None:
-            found = self._lists[tenant] = RegistryLists(tenant, self._url)
-        return found
 
 
 def _facts(release: ReleaseSummary) -> Facts:

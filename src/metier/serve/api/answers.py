@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
+from fastapi import Body, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from metier.guard.approvals.requests import MAX_REASON
 from metier.serve.api.pages import Paging, ResultPage, page_of
+from metier.serve.api.problems import ProblemError
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -34,6 +36,21 @@ class Reason(ApiBody):
 Duration = Annotated[
     str, Field(max_length=8, pattern=r"^[0-9]{1,6}[smhdw]$", description="So long, such as `12h` or `30d`.")
 ]
+
+_ARCHIVE_TYPES = ("application/gzip", "application/zip", "application/x-gzip", "application/octet-stream")
+
+
+def _upload(request: Request, body: Annotated[bytes, Body(media_type="application/gzip")]) -> bytes:
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind not in _ARCHIVE_TYPES:
+        raise ProblemError(
+            415, "unsupported-media-type", "An upload is an archive.", hint=f"Send one of {', '.join(_ARCHIVE_TYPES)}."
+        )
+    return body
+
+
+UploadOf = Annotated[bytes, Depends(_upload)]
+"""The archive that a request has as its body."""
 
 
 def sorted_page(

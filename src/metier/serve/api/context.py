@@ -12,17 +12,19 @@ from metier._cache import BoundedCache
 from metier.guard import Guard
 from metier.guard.governance import Governance
 from metier.guard.policy.stored import StoredPolicies
-from metier.hub.registry.lists import AllRegistryLists
+from metier.hub.registry.lists import RegistryLists
 from metier.serve.api.metrics import RequestMetrics
 from metier.serve.api.oidc import OidcProvider
 from metier.serve.api.settings import ServerSettings
-from metier.store import Store
+from metier.store import Store, TenantScope
 
 if TYPE_CHECKING:
-    from metier.hub.registry.library import ReleasedLibraries
+    from metier.hub.registry.library import ReleasedLibrary
     from metier.serve.api.node_state import NodeStates
 
 _MAX_TENANTS = 1_000
+_MAX_REGISTRIES = 100
+_MAX_LIBRARIES = 50
 
 
 class ServerContext:
@@ -33,9 +35,10 @@ class ServerContext:
         self.settings = settings
         self.stopping = threading.Event()
         self.provider = OidcProvider(settings.oidc) if settings.oidc is not None else None
-        self.registry_lists = AllRegistryLists(settings.url)
         self.metrics = RequestMetrics()
         self._guards: BoundedCache[str, Guard] = BoundedCache(_MAX_TENANTS)
+        self._lists: BoundedCache[str, RegistryLists] = BoundedCache(_MAX_REGISTRIES)
+        self._released: BoundedCache[str, ReleasedLibrary] = BoundedCache(_MAX_LIBRARIES)
 
     def stop(self) -> None:
         """Let open streams end: the server is about to stop."""
@@ -56,12 +59,21 @@ class ServerContext:
 
         return NodeStates(self)
 
-    @cached_property
-    def released(self) -> ReleasedLibraries:
-        """The released skills of each tenant, to be searched."""
-        from metier.hub.registry.library import ReleasedLibraries
+    def registry_lists(self, tenant: str) -> RegistryLists:
+        """The lists of a tenant's registry."""
+        found = self._lists.get(tenant)
+        if found is None:
+            found = self._lists[tenant] = RegistryLists(tenant, self.settings.url)
+        return found
 
-        return ReleasedLibraries()
+    def released(self, scope: TenantScope) -> ReleasedLibrary:
+        """The released skills of a tenant, to be searched."""
+        from metier.hub.registry.library import ReleasedLibrary
+
+        found = self._released.get(scope.tenant)
+        if found is None:
+            found = self._released[scope.tenant] = ReleasedLibrary(scope, self.registry_lists(scope.tenant))
+        return found
 
     def governance(self, tenant: str) -> Governance:
         """The policy and the state of a tenant."""

@@ -17,6 +17,7 @@ from metier.hub.publish.listing import INDEX, OLD_INDEX
 from metier.hub.registry.archives import archive_of, files_of_upload
 from metier.hub.registry.lists import Form
 from metier.hub.registry.publication import find_release, find_releases, publish_release
+from metier.serve.api.answers import UploadOf
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, ReaderOf, require
 from metier.serve.api.pages import conditional
@@ -58,7 +59,7 @@ def index(
 ) -> Response:
     if skill is None:
         return _list(request, scope, context, "index")
-    data = context.registry_lists.of(scope.tenant).index_of(scope, skill)
+    data = context.registry_lists(scope.tenant).index_of(scope, skill)
     return conditional(request, Response(data, media_type="application/json"))
 
 
@@ -88,7 +89,7 @@ def get_plugin(request: Request, scope: ReaderOf, file: ArchiveName) -> Response
     summary="A file of the newest release",
 )
 def get_file(request: Request, scope: ReaderOf, context: Context, name: SkillName, path: FilePath) -> Response:
-    namespace, version = context.registry_lists.of(scope.tenant).current(scope, name)
+    namespace, version = context.registry_lists(scope.tenant).current(scope, name)
     digest = find_release(scope, namespace, name, version).digest
     found = scope.revisions.files(digest).get(path)
     if found is None:
@@ -181,7 +182,7 @@ def publish_version(
 
 
 def _list(request: Request, scope: TenantScope, context: Context, form: Form) -> Response:
-    document = context.registry_lists.of(scope.tenant).document(scope, form)
+    document = context.registry_lists(scope.tenant).document(scope, form)
     is_compressed = "gzip" in request.headers.get("Accept-Encoding", "")
     headers = {"ETag": f'"{document.digest[7:39]}{"-gzip" if is_compressed else ""}"', "Vary": "Accept-Encoding"}
     headers |= {"Content-Encoding": "gzip"} if is_compressed else {}

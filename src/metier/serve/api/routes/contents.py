@@ -11,6 +11,7 @@ from metier._cache import BoundedCache
 from metier.hub.publish.pack import pack
 from metier.hub.registry.archives import keep_upload
 from metier.hub.skill_files import without_links
+from metier.serve.api.answers import UploadOf
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import conditional

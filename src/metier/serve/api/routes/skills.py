@@ -102,12 +102,12 @@ def list_skills(
     deployed: Annotated[bool | None, Query(description="Only those that are deployed, or that are not.")] = None,
 ) -> ResultPage[SkillAnswer]:
     scope = caller.scope
-    lists = context.registry_lists.of(scope.tenant)
+    lists = context.registry_lists(scope.tenant)
     current, on_nodes = lists.all_current(scope), {one.name: one for one in scope.deployments.all()}
     # A filter needs all that is found, as it may leave little of it.
     is_filtered = namespace is not None or deployed is not None
     most = _MOST_FOUND if q is None or is_filtered else min(_start(paging) + paging.limit + 1, _MOST_FOUND)
-    names = sorted(current) if q is None else context.released.of(scope, lists).search(q, most)
+    names = sorted(current) if q is None else context.released(scope).search(q, most)
     wanted = [
         current[name]
         for name in names
@@ -134,7 +134,7 @@ def _start(paging: Paging) -> int:
 @router.get("/{namespace}/{name}", **require("viewer"), summary="A skill", responses=documented(404))
 def get_skill(caller: CallerOf, context: Context, namespace: SkillName, name: SkillName) -> SkillDetails:
     scope = caller.scope
-    facts = context.registry_lists.of(scope.tenant).all_current(scope).get(name)
+    facts = context.registry_lists(scope.tenant).all_current(scope).get(name)
     if facts is None or facts["namespace"] != namespace:
         raise _no_skill(namespace, name)
     revision = scope.revisions.get(facts["content"])
