@@ -38,10 +38,7 @@ _LAST = f"SELECT seq, hash {_CHAIN} ORDER BY seq DESC LIMIT 1"
 _HASHES = f"SELECT seq, hash {_CHAIN} AND seq BETWEEN ? AND ?"
 _ROWS = f"SELECT {CHAINED} {_CHAIN} AND seq > ? ORDER BY seq LIMIT ?"
 _INSERT = (
-    "INSERT INTO node_records (tenant, node, chain, epoch, seq, data_json, prev_hash, hash, "
-    f"{', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (8 + len(_COLUMNS)))})"
-    f"INSERT INTO node_records (tenant, node, chain, epoch, received_at, {CHAINED}) "
-    f"VALUES ({', '.join('?' * (9 + len(COLUMNS)))})"
+    f"INSERT INTO node_records (tenant, node, chain, epoch, {CHAINED}) VALUES ({', '.join('?' * (8 + len(COLUMNS)))})"
 )
 _CHAINS = "SELECT DISTINCT node, chain, epoch FROM node_records WHERE tenant = ? ORDER BY node, chain, epoch"
 _BATCH = 500
@@ -221,11 +218,7 @@ def _first_fault(records: Sequence[SentRecord], last: ChainPosition, chain: str)
 
 def _row(where: NodeChain, one: SentRecord) -> list[Value]:
     columns = columns_of(one.record or {})
-    return [
-        *(*_key(where), one.seq, one.text, one.previous, one.hash),
-        *(columns[name] for name in _COLUMNS),
-    ]
-    return [*_key(where), now(), one.seq, one.text, one.previous, one.hash, *(columns[name] for name in COLUMNS)]
+    return [*_key(where), one.seq, one.text, one.previous, one.hash, *(columns[name] for name in COLUMNS)]
 
 
 def _about(event: Mapping[str, Any], kind: str, where: NodeChain, at: ChainPosition) -> dict[str, Any]:

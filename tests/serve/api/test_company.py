@@ -76,9 +76,9 @@ def test_a_laptop_is_bound_offline_and_the_server_proves_its_trail(database: dic
         assert host.metier("audit", "verify", "--json")["ok"] is True
 
         # Who rewrites what was sent is named.
-        with sqlite3.connect(laptop.folder / "data" / "metier.db") as database:
-            database.execute("DROP TRIGGER audit_log_no_update")
-            database.execute("UPDATE audit_log SET data_json = replace(data_json, 'refunds', 'nothing') WHERE seq = 1")
+        with sqlite3.connect(laptop.folder / "data" / "metier.db") as local_log:
+            local_log.execute("DROP TRIGGER audit_log_no_update")
+            local_log.execute("UPDATE audit_log SET data_json = replace(data_json, 'refunds', 'nothing') WHERE seq = 1")
         laptop.metier("node", "sync", code=3)
         fault = until(lambda: [one for one in admin.metier("node", "list", "--json")["nodes"] if one["fault"]])
         assert [(one["name"], one["status"]) for one in fault] == [("laptop", "tampered")]

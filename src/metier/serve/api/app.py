@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse
 from starlette.routing import Route
 
 from metier._version import __version__
 from metier.serve.api import openapi
 from metier.serve.api.checkpoints import CheckpointWorker
-from metier.serve.api.context import Context, ServerContext
+from metier.serve.api.context import ServerContext
 from metier.serve.api.entrance import Entrance
 from metier.serve.api.idempotency import Idempotency
 from metier.serve.api.limits import RequestLimits
@@ -25,24 +25,9 @@ from metier.serve.api.notices.deliveries import DeliveryWorker
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import answer_problems
 from metier.serve.api.routes import ROUTERS
-from metier.serve.api.routing import add_routes, new_router
+from metier.serve.api.routing import add_routes
 from metier.serve.api.settings import ServerSettings
 from metier.store import Store
-
-_health = new_router(tag="health")
-
-
-@_health.get("/healthz", response_class=PlainTextResponse, summary="Whether the process answers")
-def healthz() -> str:
-    return "ok\n"
-
-
-@_health.get(
-    "/readyz", response_class=PlainTextResponse, summary="Whether the store answers, so that requests can be served"
-)
-def readyz(context: Context) -> str:
-    context.store.pool.execute("SELECT 1")
-    return "ok\n"
 
 
 def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
@@ -80,9 +65,7 @@ def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
     app.add_middleware(RequestLimits, limits=settings.limits, by_token=store.by_token)
     app.add_middleware(MeasuredRequests, metrics=context.metrics)
     app.add_middleware(Entrance, has_tls=settings.is_secure)
-    add_routes(app, (_health, *ROUTERS))
-    for router in ROUTERS:
-        app.include_router(router)
+    add_routes(app, ROUTERS)
 
     @app.get(openapi.PATH, include_in_schema=False)
     def document(request: Request) -> Any:

@@ -51,14 +51,6 @@ def no_credential() -> ProblemError:
 
 
 def secret_of(request: Request) -> str:
-    """The token that came with a request, in its header or else in a cookie; empty for none."""
-    return bearer_of(request) or _cookie_of(request)
-
-
-def bearer_of(request: Request) -> str:
-    """The token in the header of a request; empty for none."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else ""
     """The token that came with a request, in its header or else in a cookie of either name; empty for none."""
     return bearer_of(request) or request.cookies.get(f"__Host-{COOKIE}") or request.cookies.get(COOKIE, "")
 

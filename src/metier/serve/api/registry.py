@@ -23,7 +23,6 @@ from metier.serve.api.credentials import CallerOf, ReaderOf, require
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import documented
 from metier.serve.api.routing import new_router
-from metier.serve.api.uploads import UploadOf
 from metier.skill import shown
 from metier.store import RegistryRelease, TenantScope
 from metier.store.registry import PUBLIC

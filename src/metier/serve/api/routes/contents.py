@@ -17,7 +17,6 @@ from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import ProblemError, documented
 from metier.serve.api.routing import new_router
-from metier.serve.api.uploads import UploadOf
 from metier.store import TenantScope
 
 router = new_router(prefix="/api/v1/contents", tag="contents")
