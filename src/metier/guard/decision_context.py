@@ -73,6 +73,10 @@ class ScanSummary:
         return f"a scan found {severity} or worse{f' ({named})' if named else ''}"
 
 
+def _is_refused(state: GovernanceState, digest: str) -> bool:
+    return digest in state.revoked or any(one.decision == "denied" for one in state.approvals.get(digest, ()))
+
+
 _NAMED = 3
 """Findings that a refusal names."""
 _NO_APPROVAL = ApprovalStatus()
@@ -263,11 +267,7 @@ class DecisionContext:
         """The rule of policy that approves of this content by itself, if one does."""
         if self.effective.approval.auto is None or self.subject is None:
             return None
-        scope = self.governance.known_scope(self.actor)
-        decided = scope.approvals.of(self.subject.digest) if scope is not None else ()
-        against = [one.revoked_at or one.decided_at for one in decided if one.revoked_at or one.decision == "denied"]
-        at = self.states[-1].at
-        if any(not at or moment <= at for moment in against):
+        if any(_is_refused(state, self.subject.digest) for state in self.states):
             return None  # what a person took back or said no to, policy does not give again
         from metier.guard.approvals.decisions import automatic_approval
 

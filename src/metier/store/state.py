@@ -309,6 +309,8 @@ class GovernanceState:
     """The people who blocked them, as far as that is known."""
     approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=_empty)
     """By digest, the oldest first; without revoked ones."""
+    revoked: frozenset[str] = frozenset()
+    """The contents of which somebody took an approval back."""
     digests: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=_empty)
     """The decided contents by `name@source` and folder of the skill, the oldest first."""
     has_refusals: bool = False
@@ -395,9 +397,12 @@ def _state_of(
 ) -> GovernanceState:
     refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in decisions.against.values())
     has_refusals = refused or any(row[_DECISION] != "approved" and not row[_REVOKED] for row in approvals)
+    revoked = {one["digest"] for one in decisions.against.values() if "revoked_at" in one}
     digests: dict[tuple[str, str], dict[str, None]] = {}
     for row in approvals:
-        if not row[_REVOKED]:
+        if row[_REVOKED]:
+            revoked.add(row[_DIGEST])
+        else:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
     return GovernanceState(
         blocked=frozenset(
@@ -405,6 +410,7 @@ def _state_of(
         ),
         blocked_by=MappingProxyType({(one.kind, one.value): one.by for one in blocks}),
         approvals=_Approvals([row for row in approvals if not _is_settled(row, decisions)], decisions),
+        revoked=frozenset(revoked),
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),

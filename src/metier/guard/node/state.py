@@ -176,6 +176,7 @@ def _state(found: Mapping[str, Any], skills: Iterable[DeployedSkill]) -> Governa
         blocked=frozenset((str(kind), str(value)) for kind, value, _ in found["blocked"]),
         blocked_by=MappingProxyType({(str(kind), str(value)): str(by) for kind, value, by in found["blocked"]}),
         approvals=MappingProxyType(by_digest),
+        revoked=frozenset(map(str, found.get("revoked", ()))),
         digests=MappingProxyType({skill: tuple(several) for skill, several in digests.items()}),
         has_refusals=any(one.decision == "denied" for one in counting),
         installs=MappingProxyType({one.location: one for one in installs}),

@@ -203,7 +203,13 @@ def _holds(content: Any, path: tuple[str, ...]) -> bool:
 def _decisions(state: GovernanceState) -> dict[str, Any]:
     blocked = sorted([kind, value, state.blocked_by.get((kind, value), "")] for kind, value in state.blocked)
     approvals = [asdict(one) for digest in sorted(state.approvals) for one in state.approvals[digest]]
-    return {"approvals": approvals, "blocked": blocked, "compared": state.compared, "tested": state.tested}
+    return {
+        "approvals": approvals,
+        "blocked": blocked,
+        "compared": state.compared,
+        "revoked": sorted(state.revoked),
+        "tested": state.tested,
+    }
 
 
 def _skills(scopes: list[TenantScope]) -> list[dict[str, str]]:
