@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.node_server import NodeServer
 
+from metier import Library
+from metier.errors import MetierError
 from metier.guard import Action, Decision, Guard, MemoryLog
 from metier.guard.decision import Subject
 from metier.guard.governance import Governance
@@ -72,6 +74,55 @@ def test_what_a_file_of_the_machine_says_only_tightens_the_policy_of_the_server(
     exchange.renew()
     assert decide("install", "x", source="git+https://x.test/y").code == "source-denied"
     assert decide("load", "csv").code == "skill-denied"
+
+
+AUTOMATIC = """\
+version: 1
+skill-policy:
+  require-approval-for: [scripts]
+  approval: {auto-approve-when: {scan-max: low}}
+"""
+
+
+def test_what_somebody_took_back_at_the_server_policy_does_not_approve_again_on_the_node(
+    server: NodeServer, exchange: NodeExchange, tmp_path: Path
+) -> None:
+    skill = tmp_path / "skills/deploy"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: deploy\ndescription: Deploys.\n---\nRun it.\n")
+    (skill / "scripts/go.py").write_text("print('go')\n")
+    library = Library.from_folder(tmp_path / "skills", cache=False)
+    digest = library.get("deploy").package.digest()
+    server.change(policies=[{"name": "acme", "text": AUTOMATIC}])
+    exchange.renew()
+
+    def load() -> str:
+        session = library.session(guard=Guard(audit=MemoryLog()), workspace=tmp_path)
+        try:
+            return session.load("deploy").changed[0]
+        except MetierError as error:
+            return error.code
+
+    server.decide(revoked=[digest])
+    exchange.renew()
+    assert load() == "approval-needed"
+    server.decide(revoked=[])
+    exchange.renew()
+    assert load() == "deploy"
+    server.decide(revoked=[digest])
+    exchange.renew()
+    assert load() == "approval-needed", "also where policy had approved of it before"
+
+
+@pytest.mark.each("text", ["notify: {run: [id]}", "store: sqlite:////tmp/x.db", "audit.key: /tmp/key"])
+def test_a_key_about_one_machine_does_not_count_in_the_policy_of_a_server(
+    server: NodeServer, exchange: NodeExchange, text: str
+) -> None:
+    server.change(policies=[{"name": "acme", "text": f"version: 1\nskills: {{deny: [csv]}}\n{text}\n"}])
+    exchange.renew()
+    (file,) = Policies.discover().current().files
+    assert sorted(file.settings) == ["skills.deny", "version"]
+    assert decide().code == "policy-unreadable", "no server of ours sends such a policy"
 
 
 @pytest.mark.each(

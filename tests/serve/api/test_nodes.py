@@ -11,6 +11,7 @@ from tests.serve.api.conftest import Api
 from tests.serve.api.node_client import NODES, NodeClient
 
 from metier.guard import Actor
+from metier.guard.approvals.requests import supersede_requests
 from metier.guard.audit.governance_events import record_event
 from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.files import Policies
@@ -106,6 +107,36 @@ def test_a_node_never_gets_the_address_of_the_store_or_a_program_of_the_server(
     assert "/etc/key" not in text
     assert "notify" not in text
     assert "checkpoint-every: 50" in text
+
+
+@pytest.mark.each(
+    "text",
+    [
+        "version: 1\naudit.key: /etc/key\n",
+        "audit: {key: /etc/key}\n",
+        "version: 1\naudit: {key: /etc/key}\naudit: {checkpoint-every: 50}\n",
+        "version: 1\nstore: [/etc/key]\n",
+    ],
+)
+def test_no_way_to_write_a_key_of_the_server_lets_a_node_get_it(
+    api: Api, node: NodeClient, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    api.context.governance("").policies.places = Policies.of_administrators("", str(file)).places
+    api.scope.policy_versions.add("version: 1\n", by="admin")
+    sent = next(one["text"] for one in node.state()["policies"] if "policy.yaml" in one["name"])
+    assert "/etc/key" not in sent
+    assert read(sent).is_broken == parse_policy(text, "server", "enterprise").is_broken
+
+
+def test_the_state_has_the_contents_of_which_somebody_took_an_approval_back(api: Api, node: NodeClient) -> None:
+    digest = _keep(api)
+    given = api.scope.approvals.add(Approval(digest=digest, skill="pdf@server", decided_by="reviewer"))
+    assert node.state()["states"][0]["revoked"] == []
+    api.scope.approvals.revoke(given.id, "admin", "It sends files away.")
+    (own,) = node.state()["states"]
+    assert (own["approvals"], own["revoked"]) == ([], [digest])
 
 
 def test_a_policy_of_a_tenant_that_names_a_program_is_none_on_a_node(api: Api, node: NodeClient) -> None:
@@ -247,6 +278,18 @@ def test_a_request_is_kept_once_in_the_name_of_the_person_of_the_node(api: Api, 
     assert node.state()["requests"] == [{"id": request.id, "digest": request.digest, "status": "pending"}]
     (event,) = api.scope.audit.search(type="approval.requested")
     assert event["user"] == "viewer"
+
+
+@pytest.mark.parametrize("folder", ["/no/such/folder", "C:\\skills\\pdf", "HERE"])
+def test_a_request_of_a_node_waits_whatever_is_at_its_place_on_the_server(
+    api: Api, node: NodeClient, tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: pdf\ndescription: Another.\n---\nAnother.\n")
+    location = folder.replace("HERE", str(tmp_path))
+    sent = {"id": "r-12345678", "digest": _keep(api), "skill": "pdf@personal", "location": location}
+    assert node.client.post(f"{NODES}/me/requests", json=sent).status_code == 201
+    assert supersede_requests(api.scope) == []
+    assert node.state()["requests"][0]["status"] == "pending"
 
 
 def test_a_request_about_a_content_that_was_not_sent_is_refused(node: NodeClient) -> None:

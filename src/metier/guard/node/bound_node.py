@@ -106,7 +106,8 @@ class BoundNode:
         from metier.guard.policy.reader import parse_policy
 
         url = self.binding.url if self.binding is not None else ""
-        return tuple(parse_policy(text, f"{url}/policy/{name}", "enterprise") for name, text in state.policies)
+        names = ((f"{url}/policy/{name}", text) for name, text in state.policies)
+        return tuple(parse_policy(text, name, "enterprise", is_shared=True) for name, text in names)
 
 
 def find_node(before: BoundNode | None = None) -> BoundNode | None:

@@ -25,7 +25,7 @@ FORMAT = 1
 _MAX_TENANTS = 1_000
 _MAX_WAITING = 2_000
 _DECIDED_DAYS = 30
-_OF_THE_SERVER = tuple(tuple(name.split(".")) for name, key in KEYS.items() if key.is_of_machine)
+_OF_THE_SERVER = tuple(name for name, key in KEYS.items() if key.is_of_machine)
 """Keys of a policy about the server's own machine: an address there may have a password, and a program is its own."""
 _TORN = "["
 """A text that no reader takes for a policy, in place of one that the server itself cannot read."""
@@ -177,27 +177,23 @@ def _policy(file: PolicyFile) -> dict[str, str]:
 def _without_own_keys(file: PolicyFile) -> str:
     if file.is_torn:
         return _TORN
-    try:
-        content = yaml.safe_load(file.text)
-    except yaml.YAMLError:
-        return _TORN
-    if not any(_holds(content, path) for path in _OF_THE_SERVER):
+    found = (*file.settings, *(one.origin.key for one in file.problems))
+    own = [name for name in _OF_THE_SERVER if any(f"{key}.".startswith(f"{name}.") for key in found)]
+    if not own:
         return file.text
-    if file.is_broken:
+    try:
+        content = {} if file.is_broken else yaml.safe_load(file.text)
+    except yaml.YAMLError:
+        content = {}
+    if not content:
         return _TORN
-    for path in _OF_THE_SERVER:
-        inner = content if len(path) == 1 else content.get(path[0])
-        if isinstance(inner, dict):
-            inner.pop(path[-1], None)
-    return yaml.safe_dump(content, sort_keys=False)
-
-
-def _holds(content: Any, path: tuple[str, ...]) -> bool:
-    for name in path:
-        if not isinstance(content, dict) or name not in content:
-            return False
-        content = content[name]
-    return True
+    for name in own:
+        section, _, last = name.rpartition(".")
+        content.pop(name, None)
+        if isinstance(inner := content.get(section), dict):
+            inner.pop(last, None)
+    # Without any key it would be a file that is being written.
+    return yaml.safe_dump({"version": 1, **content}, sort_keys=False)
 
 
 def _decisions(state: GovernanceState) -> dict[str, Any]:
