@@ -25,7 +25,7 @@ class Notices:
     def __init__(self, api: Api, receiver: Receiver) -> None:
         self.api = api
         self.receiver = receiver
-        self.seconds = 0.0
+        self.seconds = 1.0
         self.worker = self.new_worker()
 
     def new_worker(self) -> DeliveryWorker:
