@@ -146,7 +146,7 @@ def _list(options: Namespace) -> None:
         return
     style = Style(sys.stdout)
     rows = [
-        tuple(str(one.get(name) or "-") for name in ("name", "status", "person", "last_seen_at", "fault"))
+        tuple(str(one.get(name) or "-") for name in ("name", "id", "status", "person", "last_seen_at", "fault"))
         for one in nodes
     ]
-    print(table(style, ("NODE", "STATUS", "BY", "SEEN", "FAULT"), rows, paint={1: style.outcome}))
+    print(table(style, ("NODE", "ID", "STATUS", "BY", "SEEN", "FAULT"), rows, paint={2: style.outcome}))

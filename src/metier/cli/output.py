@@ -133,7 +133,7 @@ def table(
             lines += row_lines(row, columns, style.width, paint=paint, most_lines=most_lines)
         return "\n".join(lines)
     # The last column is as wide as each of its texts.
-    widths = [max(map(width_of, column)) for column in zip(head[:-1], *(row[:-1] for row in cells), strict=True)]
+    widths = [max(map(width_of, column)) for column in zip(*(row[:-1] for row in (head, *cells)), strict=True)]
     lines = [style.dim(_joined(head, widths, {}))]
     lines.extend(_joined(row, widths, paint or {}) for row in cells)
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from metier._hosts import is_loopback
-from metier._json_object import parse_object, text_at
+from metier._json_object import parse_object, text_at, value_at
 from metier._version import __version__
 from metier.errors import InvalidArgument, ServerRefused, ServerUnreachable
 from metier.hints import for_people
@@ -192,8 +192,10 @@ def _refusal(answer: ServerAnswer) -> ServerRefused | ServerUnreachable:
     code, detail, hint = (text_at(problem, name) for name in ("code", "detail", "hint"))
     if not code:
         return ServerUnreachable(f"The server answers with {answer.status} and no problem of ours.", hint=_CHECK)
+    wrong = [one for one in value_at(problem, "errors") or () if isinstance(one, str)][:5]
+    said = " ".join((detail, *(f"({one})" for one in wrong)))
     error = ServerRefused(
-        f"The server refuses it: {shown(detail, 500)}", hint=shown(hint, 500), status=answer.status, problem=problem
+        f"The server refuses it: {shown(said, 800)}", hint=shown(hint, 500), status=answer.status, problem=problem
     )
     error.code = shown(code, 100)
     return error

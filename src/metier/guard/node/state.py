@@ -116,7 +116,7 @@ class NodeState:
                 number=found["number"],
                 digest=envelope.digest,
                 policies=tuple((str(one["name"]), str(one["text"])) for one in found["policies"]),
-                states=_states(found["states"], skills),
+                states=_states(found["states"], skills, binding.node),
                 skills=skills,
                 requests=tuple(found.get("requests", ())),
                 proposals=tuple(found.get("proposals", ())),
@@ -152,22 +152,23 @@ def _skill(found: Mapping[str, Any]) -> DeployedSkill:
     return DeployedSkill(name=name, digest=str(found["digest"]), archive=str(found["archive"]), **texts)
 
 
-def _states(found: list[Mapping[str, Any]], skills: Iterable[DeployedSkill]) -> tuple[GovernanceState, ...]:
+def _states(found: list[Mapping[str, Any]], skills: Iterable[DeployedSkill], node: str) -> tuple[GovernanceState, ...]:
     """The states, the last of which has the deployed skills; at least one, so that none means nothing."""
     last = len(found) - 1
     if last < 0:
         raise ValueError("no state")
-    return tuple(_state(one, skills if number == last else ()) for number, one in enumerate(found))
+    return tuple(_state(one, skills if number == last else (), node) for number, one in enumerate(found))
 
 
-def _state(found: Mapping[str, Any], skills: Iterable[DeployedSkill]) -> GovernanceState:
+def _state(found: Mapping[str, Any], skills: Iterable[DeployedSkill], node: str) -> GovernanceState:
     approvals = [_approval(one) for one in found["approvals"]]
     counting = [one for one in approvals if not one.revoked_at]
     by_digest: dict[str, tuple[Approval, ...]] = {}
     digests: dict[tuple[str, str], dict[str, None]] = {}
     for one in counting:
         by_digest[one.digest] = (*by_digest.get(one.digest, ()), one)
-        digests.setdefault((one.skill, one.location), {})[one.digest] = None
+        # What was asked for here is known to the server by this node's name and the folder.
+        digests.setdefault((one.skill, one.location.removeprefix(f"{node}:")), {})[one.digest] = None
     installs = [
         Install(location=one.location, skill=f"{one.name}@server", layer="enterprise", digest=one.digest)
         for one in skills

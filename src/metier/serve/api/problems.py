@@ -14,8 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from metier import errors
+from metier._lazy import logger
 from metier.errors import MetierError
 from metier.hints import for_person
+from metier.skill import shown
+
+log = logger("metier.serve")
 
 MEDIA_TYPE = "application/problem+json"
 _STATUS: dict[type[MetierError], int] = {
@@ -120,6 +124,10 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(MetierError)
     async def ours(request: Request, error: MetierError) -> JSONResponse:
+        if status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
+            # It names the database, or a file of this machine.
+            log.error("a request failed: %s %s: %s", request.method, shown(request.url.path, 300), error.message)
+            return problem(503, error.code, "The store cannot be used now; the log of the server says why.")
         listed = error.context.get("problems", ())
         wrong = [str(one) for one in listed] if isinstance(listed, tuple) else None
         return problem(status_of(error), error.code, error.message, hint=for_person(error.hint), errors=wrong)

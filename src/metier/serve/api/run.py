@@ -12,6 +12,7 @@ from metier.serve.api.problems import problem
 from metier.serve.api.settings import ServerSettings
 from metier.serve.http_server import run_app
 from metier.serve.mcp.http_admission import HttpAdmission
+from metier.skill import shown
 from metier.store import Store
 
 _GRACE_SECONDS = 10
@@ -32,6 +33,11 @@ async def serve(store: Store, settings: ServerSettings, *, on_ready: Callable[[s
             "Tokens would be sent in the open: there is no certificate.",
             hint="Set `tls_certificate` and `tls_key`, or `allow_plain_http: true` behind a proxy that has TLS.",
         )
+    for name, path in (("tls_certificate", settings.tls_certificate), ("tls_key", settings.tls_key)):
+        if path is not None and not path.is_file():
+            raise InvalidArgument(
+                f"The file of `{name}`, {shown(str(path), 300)}, is not there.", hint="Correct its path."
+            )
     app = create_app(store, settings)
     await run_app(
         HttpAdmission(app, token=None, allowed_hosts=hosts, answer=_refuse),
