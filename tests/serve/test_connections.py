@@ -26,7 +26,7 @@ HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json
 
 
 def limited(**limits: Any) -> HttpLimits:
-    """ClientLimits that end nothing, but for those that are given."""
+    """Limits that end nothing, but for those that are given."""
     return HttpLimits(**{name: getattr(PATIENT, name) for name in HttpLimits.__slots__} | limits)
 
 

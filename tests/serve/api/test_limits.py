@@ -1,4 +1,4 @@
-"""ClientLimits of requests, each reached on a small server."""
+"""Limits of requests, each reached on a small server."""
 
 from __future__ import annotations
 

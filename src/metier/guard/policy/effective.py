@@ -212,7 +212,7 @@ class EffectivePolicy:
     nodes_lease: int | None = None
     """Seconds that the state of a node holds without its server; None leaves that to the server."""
     nodes_offline: Literal["ask", "read-only", "deny"] = "deny"
-    """Whatever happens on a node after its lease."""
+    """The fate of actions on a node after its lease."""
     nodes_online: Literal["optional", "required"] = "optional"
     """Whether a node asks its server before each load and run."""
 

@@ -1,4 +1,4 @@
-"""ClientLimits of requests: their rate, the size of their bodies, the time they take, and how many there are at once.
+"""Limits of requests: their rate, the size of their bodies, the time they take, and how many there are at once.
 
 Rates and places are those of this process: they protect it, and decide about nothing else.
 """

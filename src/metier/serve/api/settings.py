@@ -92,7 +92,7 @@ class RegistrySettings(_Settings):
 
 
 class WebhookSettings(_Settings):
-    """ClientLimits of the places that webhooks may lead to."""
+    """Limits of the places that webhooks may lead to."""
 
     allow_private: bool = False
     """Whether receivers may have private addresses, and be on this machine: whoever may add one reaches these."""

@@ -28,7 +28,7 @@ ATTEMPT_SECONDS = 600
 """The time that a person has at the provider."""
 _LABELS = ("browser", "command line")
 _METIER = Person(name="metier", kind="service", roles=frozenset({"admin"}))
-"""Who adds people by the settings of the server, in records."""
+"""The name in records for the settings of the server, by which people are added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
