@@ -26,12 +26,12 @@ from metier.guard import Guard
 from metier.hub.publish.listing import INDEX
 from metier.hub.registry.publication import publish_release
 from metier.serve.api.app import create_app
-from metier.serve.api.settings import Limits, RegistrySettings, ServerSettings
+from metier.serve.api.settings import ClientLimits, RegistrySettings, ServerSettings
 from metier.store import Person, Store, TenantScope
 
 _SETTINGS = ServerSettings(
     access_log=False,
-    limits=Limits(requests_per_minute=10_000_000),
+    limits=ClientLimits(requests_per_minute=10_000_000),
     registry=RegistrySettings(anonymous=True),
 )
 _TIMES = 30
