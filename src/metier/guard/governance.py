@@ -315,7 +315,7 @@ class Governance:
         if node is None or node.binding is None:
             return found
         from metier.guard.node.exchange import confirm
-        from metier.guard.node.node_checks import OFFLINE
+        from metier.guard.node.faults import OFFLINE
 
         if confirm(node.binding):
             return self.in_force(actor)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from metier._lazy import logger, replace
 from metier.errors import MetierError
 from metier.guard.node.binding import BINDING, read_binding
+from metier.guard.node.faults import LEASE_ENDED, STATE_INVALID
 from metier.guard.node.lease import LEASE, read_lease
-from metier.guard.node.node_checks import LEASE_ENDED, STATE_INVALID
 from metier.guard.node.state import file_version, read_state
 from metier.library.places import node_folder, node_skills_folder
 from metier.store import GovernanceState

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside
 from metier.guard.decision import issue, refuse
+from metier.guard.node.faults import LEASE_ENDED, OFFLINE, STATE_INVALID
 from metier.hints import for_people
 from metier.skill.tool_rules import canonical_tool
 
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action, Decision
     from metier.guard.decision_context import DecisionContext
 
-STATE_INVALID = "node-state-invalid"
-"""Something is missing, or is not what the server signed."""
-LEASE_ENDED = "node-lease-ended"
-"""The server was not reached for longer than the lease lasts."""
-OFFLINE = "node-offline"
-"""Policy wants the server to be asked, and it does not answer."""
 _REASONS = {
     STATE_INVALID: "What this node has of its server is missing, or is not what the server signed.",
     LEASE_ENDED: "This node has not reached its server for longer than its lease lasts.",
