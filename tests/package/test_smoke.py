@@ -90,7 +90,7 @@ USES = [
     Use("store check", "as it should be"),
     Use("doctor", "6 skills to use, 1 shadowed"),
     Use("api GET me", "metier login", 1),
-    Use("login http://127.0.0.1:1", "no token says who", 2),
+    Use("login http://127.0.0.1:1", "No token says who you are", 1),
     Use("logout", "no node of a server", 1),
     Use("node status", "no node of a server", 1),
     Use("demo", "A thousand skills"),
