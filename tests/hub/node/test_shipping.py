@@ -235,6 +235,8 @@ def test_records_that_are_written_while_a_log_is_compared_are_no_cut(
 
     monkeypatch.setattr(laptop.shipping, "_first_difference", meanwhile)
     laptop.shipping.verify()
+    assert laptop.ledger == laptop.own
+    assert len(laptop.own) == 5
 
 
 def test_a_later_connection_compares_the_end_alone(laptop: Laptop) -> None:
